@@ -1,0 +1,120 @@
+/**
+ * @file base.h
+ * Version, export macro, allocator hook, error texts, and what belongs to an event base rather than
+ * to a socket.
+ *
+ * Words used by every header of this library:
+ *
+ * - "Thread: loop" means the one thread that runs the event base of the object. Sockets of ZeroMQ
+ * are not thread-safe (zmq_socket(3)), so neither is anything built on one. "Thread: any" is said
+ * where it is true.
+ * - "Callbacks: yes" means that callbacks of this library, also the object's own, may make the
+ * call.
+ * - Results are 0 or a count, or -1 with errno; pointers are NULL with errno. Outputs are written
+ * on success only.
+ * - errno may be one of libzmq's own numbers (EFSM, ETERM, ...; see zmq_errno(3)); evzmq_strerror()
+ * knows them.
+ * - In a forked child every call on an object of the parent fails with ECHILD, except the free
+ * functions (see evzmq_after_fork()).
+ */
+#ifndef EVZMQ_BASE_H
+#define EVZMQ_BASE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** The version of these headers. evzmq_version() gives that of the library a program runs with. */
+#define EVZMQ_VERSION_MAJOR 0
+#define EVZMQ_VERSION_MINOR 1
+#define EVZMQ_VERSION_PATCH 0
+
+/** Marks what the shared library exports. */
+#if defined(_WIN32)
+#define EVZMQ_API
+#else
+#define EVZMQ_API __attribute__((visibility("default")))
+#endif
+
+struct event_base;
+
+/**
+ * The library's version, for comparing with the macros above.
+ *
+ * Thread: any. Callbacks: yes.
+ *
+ * @param out_major, out_minor, out_patch  where to put the numbers; each may be NULL
+ */
+EVZMQ_API void evzmq_version(int *out_major, int *out_minor, int *out_patch);
+
+/**
+ * The text of an errno value, libzmq's own numbers (from ZMQ_HAUSNUMERO on) included.
+ *
+ * Thread: any. Callbacks: yes.
+ *
+ * @param error  a value of errno
+ * @return a text that is never NULL; it lives as strerror()'s does
+ */
+EVZMQ_API const char *evzmq_strerror(int error);
+
+/**
+ * Replaces the functions this library allocates with, as event_set_mem_functions() does for
+ * libevent. It governs the library's own memory only: libzmq always uses malloc, libevent has its
+ * own hook.
+ *
+ * Thread: any, but before any other call of this library. Callbacks: no.
+ *
+ * @param malloc_fn, realloc_fn, free_fn  three functions with the contract of the C library's,
+ * callable from any thread (libzmq frees messages on its I/O threads); or NULL three times for the
+ * C library's own
+ * @return 0, or -1 with EINVAL (some of the three are NULL)
+ */
+EVZMQ_API int evzmq_set_mem_functions(void *(*malloc_fn)(size_t),
+                                      void *(*realloc_fn)(void *, size_t), void (*free_fn)(void *));
+
+/** The largest size the receive buffer of a base grows to unless evzmq_base_set_receive_buffer()
+ * says otherwise. */
+#define EVZMQ_RECEIVE_BUFFER_DEFAULT (1024u * 1024u)
+
+/**
+ * Sets the largest size of the receive buffer that all sockets of a base share (one message is
+ * delivered at a time, so one buffer is enough). It starts small and grows on demand. A message
+ * that does not fit is still delivered whole, from memory of its own, and counted
+ * (evzmq_socket_stats::spills).
+ *
+ * From a read callback the change applies after that callback: the message in delivery stays where
+ * it is.
+ *
+ * Thread: loop. Callbacks: yes.
+ *
+ * @param base   an event base with at least one evzmq socket
+ * @param bytes  the new maximum; 0 means that no message is copied into the buffer
+ * @return 0, or -1 with EINVAL (NULL base), ENOENT (no evzmq socket on this base: the setting lives
+ * with them)
+ */
+EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t bytes);
+
+/**
+ * Makes a base usable for new evzmq sockets in a forked child.
+ *
+ * libzmq cannot work in a child: every receive fails with EINTR for ever and sends vanish, because
+ * its I/O threads exist in the parent only. So after fork() the child (1) frees the evzmq sockets
+ * it inherited, which releases their memory without touching the parent's ZeroMQ context or event
+ * registrations, (2) calls event_reinit(), (3) calls this function, and (4) makes a new context and
+ * new sockets. Until then no callback of this library runs in the child and no call spins.
+ *
+ * Thread: loop, in the child. Callbacks: no.
+ *
+ * @param base  the event base the child goes on with
+ * @return 0 (also where nothing was to be done), or -1 with EINVAL (NULL base), EBUSY (sockets of
+ * the parent are still attached to the base)
+ */
+EVZMQ_API int evzmq_after_fork(struct event_base *base);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* EVZMQ_BASE_H */

@@ -1,0 +1,14 @@
+/**
+ * @file evzmq.h
+ * Everything at once, except <evzmq/msgpack.h>, which alone needs <msgpack.h>.
+ */
+#ifndef EVZMQ_EVZMQ_H
+#define EVZMQ_EVZMQ_H
+
+#include <evzmq/base.h>
+#include <evzmq/codec.h>
+#include <evzmq/message.h>
+#include <evzmq/socket.h>
+#include <evzmq/stats.h>
+
+#endif /* EVZMQ_EVZMQ_H */
