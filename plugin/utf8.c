@@ -1,0 +1,98 @@
+/*
+ * utf8.c: UTF-8 validation. ASCII is skipped 64 bytes at a time with SSE2 (part of x86-64, so no
+ * dispatch is needed) and 8 bytes at a time elsewhere; any other sequence is decided by its first
+ * byte, which says how many follow and which range the second may have.
+ */
+#include "utf8.h"
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#define HIGH_BITS UINT64_C(0x8080808080808080)
+
+/* Returns how many of the leading bytes are surely ASCII: all of them, or up to a block with one
+ * that is not. */
+static size_t skip_ascii(const unsigned char *bytes, size_t size)
+{
+    size_t i = 0;
+#if defined(__SSE2__)
+    for (; size - i >= 64; i += 64) {
+        const __m128i *block = (const __m128i *)(const void *)(bytes + i);
+        const __m128i first = _mm_or_si128(_mm_loadu_si128(block), _mm_loadu_si128(block + 1));
+        const __m128i second = _mm_or_si128(_mm_loadu_si128(block + 2), _mm_loadu_si128(block + 3));
+        if (_mm_movemask_epi8(_mm_or_si128(first, second)) != 0) {
+            break;
+        }
+    }
+#endif
+    for (; size - i >= 8; i += 8) {
+        uint64_t word;
+        memcpy(&word, bytes + i, sizeof(word));
+        if ((word & HIGH_BITS) != 0) {
+            return i;
+        }
+    }
+    while (i < size && bytes[i] < 0x80) {
+        i++;
+    }
+    return i;
+}
+
+static bool is_continuation(unsigned char byte)
+{
+    return (byte & 0xc0) == 0x80;
+}
+
+/* The length of the sequence of 2 to 4 bytes at bytes[0], or 0 when it is none. RFC 3629, section
+ * 4: the first byte decides the range of the second; the others are always 80..BF. */
+static size_t sequence_length(const unsigned char *bytes, size_t size)
+{
+    const unsigned char first = bytes[0];
+    if (first < 0xc2 || first > 0xf4 || size < 2) {
+        return 0;
+    }
+    if (first < 0xe0) {
+        return is_continuation(bytes[1]) ? 2 : 0;
+    }
+    if (first < 0xf0) {
+        const unsigned char low = first == 0xe0 ? 0xa0 : 0x80; /* overlong below */
+        const unsigned char high = first == 0xed ? 0x9f : 0xbf; /* surrogates above */
+        if (size < 3 || bytes[1] < low || bytes[1] > high || !is_continuation(bytes[2])) {
+            return 0;
+        }
+        return 3;
+    }
+    const unsigned char low = first == 0xf0 ? 0x90 : 0x80; /* overlong below */
+    const unsigned char high = first == 0xf4 ? 0x8f : 0xbf; /* beyond U+10FFFF above */
+    if (size < 4 || bytes[1] < low || bytes[1] > high || !is_continuation(bytes[2]) ||
+        !is_continuation(bytes[3])) {
+        return 0;
+    }
+    return 4;
+}
+
+bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
+{
+    const unsigned char *bytes = data;
+    size_t i = 0;
+    while (i < size) {
+        if (bytes[i] < 0x80) {
+            i += skip_ascii(bytes + i, size - i);
+            /* skip_ascii() may stop before the byte at fault: step up to it. */
+            while (i < size && bytes[i] < 0x80) {
+                i++;
+            }
+            continue;
+        }
+        const size_t length = sequence_length(bytes + i, size - i);
+        if (length == 0) {
+            if (out_offset != NULL) {
+                *out_offset = i;
+            }
+            return false;
+        }
+        i += length;
+    }
+    return true;
+}
