@@ -438,10 +438,9 @@ struct evzmq_schema {
             sizeof(struct evzmq_field), NULL, 0, members, sizeof(members) / sizeof((members)[0])   \
     }
 
-/** How deep the containers of a span may be nested unless the options say otherwise, and at most.
- */
+/** How deep the containers of a span may be nested by default, and at most. */
 #define EVZMQ_SCHEMA_DEPTH_DEFAULT 512
-#define EVZMQ_SCHEMA_DEPTH_MAX 1024
+#define EVZMQ_SCHEMA_DEPTH_MAX 512
 /** How many bytes of structs and arrays one message may decode to by default. */
 #define EVZMQ_SCHEMA_MEMORY_DEFAULT (64u * 1024u * 1024u)
 
@@ -482,10 +481,9 @@ EVZMQ_API int evzmq_schema_check(const struct evzmq_schema *schema,
  * for a union schema a `const struct evzmq_union *`.
  *
  * Decoding takes the structs and arrays from the arena and nothing else. The errors it reports are
- * those of enum evzmq_decode_kind, with the offset of: the first byte of the value at fault (TYPE,
- * VALUE, DEPTH, LENGTH, MEMORY, MALFORMED, and TRUNCATED where a container declares more than can
- * follow), the end of the bytes (TRUNCATED otherwise), the first byte of the sequence that is not
- * UTF-8 (UTF8), the first byte too many (TRAILING).
+ * those of enum evzmq_decode_kind. Their offset is that of the first byte of the value at fault,
+ * except: TRUNCATED where a value is missing altogether, the end of the bytes; UTF8, the first byte
+ * of the sequence that is none; TRAILING, the first byte too many.
  *
  * Encoding fails with EINVAL for: a string, binary, array or span that has a size but no data; more
  * elements than count_max; a span that is not one well-formed value of its kind; a choice or union
