@@ -13,6 +13,9 @@
 #include <evzmq/codec.h>
 #include <evzmq/schema.h>
 
+#include "utf8.h"
+#include "wire.h"
+
 struct evzmq__program;
 
 /* A field, ready to run. */
@@ -76,9 +79,45 @@ const unsigned char *evzmq__reader_fail(struct evzmq__reader *reader, enum evzmq
 /* Notes that the value at `at` is missing, malformed, cut short, or else of the wrong type. */
 const unsigned char *evzmq__reader_fail_type(struct evzmq__reader *reader, const unsigned char *at);
 
-/* Reads a str in any of its forms. */
-const unsigned char *evzmq__read_str(struct evzmq__reader *reader, const unsigned char *at,
-                                     struct evzmq_str *out);
+/* Reads a str in any form, and finds out what is wrong where there is none. */
+const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const unsigned char *at,
+                                          struct evzmq_str *out);
+
+/* Notes the failure of a str that is not UTF-8. */
+const unsigned char *evzmq__reader_fail_utf8(struct evzmq__reader *reader, const char *data,
+                                             size_t size);
+
+/* Reads a str: the forms below 64 KiB here, everything else elsewhere. */
+static inline const unsigned char *evzmq__read_str(struct evzmq__reader *reader,
+                                                   const unsigned char *at, struct evzmq_str *out)
+{
+    const size_t left = (size_t)(reader->end - at);
+    if (left < 3) {
+        return evzmq__read_str_slow(reader, at, out);
+    }
+    size_t head = 1;
+    size_t size = at[0] & 0x1fu;
+    if ((at[0] & 0xe0u) != 0xa0u) {
+        if (at[0] == 0xd9) {
+            head = 2;
+            size = at[1];
+        } else if (at[0] == 0xda) {
+            head = 3;
+            size = (size_t)evzmq__wire_load16(at + 1);
+        } else {
+            return evzmq__read_str_slow(reader, at, out);
+        }
+    }
+    if (size > left - head) {
+        return evzmq__read_str_slow(reader, at, out);
+    }
+    out->data = (const char *)at + head;
+    out->size = size;
+    if (reader->validate_utf8 && !evzmq__utf8_valid_field(at + head, size, NULL)) {
+        return evzmq__reader_fail_utf8(reader, out->data, size);
+    }
+    return at + head + size;
+}
 
 /*
  * Reads the head of an array or a map that the reader's bytes can hold. The count is that of
@@ -106,7 +145,6 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
 int evzmq__schema_encoded_size(const void *state, const void *value, size_t *out_size);
 int evzmq__schema_encode(const void *state, const void *value, void *buffer, size_t size);
 
-/* The alternative that a struct evzmq_choice holds as an ordinary field: its kind. */
 static inline bool evzmq__kind_is_span(unsigned kind)
 {
     return kind >= EVZMQ_KIND_ANY && kind <= EVZMQ_KIND_MAP_LIST;

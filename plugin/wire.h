@@ -134,11 +134,11 @@ static inline size_t evzmq__wire_integer_size(uint64_t bits, bool is_negative)
         return bits < 0x80 ? 1 : bits < 0x100 ? 2 : bits < 0x10000 ? 3 : bits < 0x100000000 ? 5 : 9;
     }
     const int64_t value = (int64_t)bits;
-    return value >= -32          ? 1
-           : value >= INT8_MIN   ? 2
-           : value >= INT16_MIN  ? 3
-           : value >= INT32_MIN  ? 5
-                                 : 9;
+    return value >= -32         ? 1
+           : value >= INT8_MIN  ? 2
+           : value >= INT16_MIN ? 3
+           : value >= INT32_MIN ? 5
+                                : 9;
 }
 
 /* A first byte and the low `width` bytes of a number after it, big-endian. */
