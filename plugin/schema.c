@@ -317,6 +317,22 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     return true;
 }
 
+/* The bytes that an array with all its fields begins with. */
+static bool compile_prefix(struct evzmq__program *program)
+{
+    const size_t count = program->op_count + (program->tag != NULL ? 1u : 0u);
+    program->prefix_size = evzmq__wire_count_head_size(count) + program->tag_wire_size;
+    program->prefix = evzmq__malloc(program->prefix_size);
+    if (program->prefix == NULL) {
+        return false;
+    }
+    unsigned char *const tag = evzmq__wire_put_array_head(program->prefix, count);
+    if (program->tag != NULL) {
+        memcpy(tag, program->tag_wire, program->tag_wire_size);
+    }
+    return true;
+}
+
 static bool compile_record(struct builder *builder, struct evzmq__program *program, size_t nesting)
 {
     const struct evzmq_schema *const schema = program->schema;
@@ -339,11 +355,17 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
         memcpy(evzmq__wire_put_str_head(program->tag_wire, program->tag_size), schema->tag,
                program->tag_size);
     }
+    if (!compile_prefix(program)) {
+        return false;
+    }
+    size_t covered = schema->absent_offset == EVZMQ_ABSENT_NONE ? 0 : sizeof(uint64_t);
     for (size_t i = 0; i < schema->field_count; i++) {
         if (!compile_field(builder, program, i, nesting)) {
             return false;
         }
+        covered += schema->fields[i].size;
     }
+    program->is_covered = covered == schema->record_size;
     return true;
 }
 
@@ -409,6 +431,7 @@ static void destroy_state(void *argument)
         evzmq__free(program->ops);
         evzmq__free(program->image);
         evzmq__free(program->tag_wire);
+        evzmq__free(program->prefix);
         evzmq__free(program->members);
         evzmq__free(program);
     }

@@ -42,11 +42,14 @@ struct evzmq__program {
     struct evzmq__field_op *ops;
     unsigned char *image; /* the record with every field absent: each decode starts as its copy */
     size_t record_size;
+    bool is_covered; /* the fields and `absent` are all that the struct consists of */
     size_t absent_offset;
     const char *tag; /* NULL for none */
     size_t tag_size;
     unsigned char *tag_wire; /* the tag as it is encoded */
     size_t tag_wire_size;
+    unsigned char *prefix; /* of an array with all fields: its head and the tag, as encoded */
+    size_t prefix_size;
     const struct evzmq__program **members; /* of a union */
     size_t member_count;
 };
@@ -87,46 +90,67 @@ const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const un
 const unsigned char *evzmq__reader_fail_utf8(struct evzmq__reader *reader, const char *data,
                                              size_t size);
 
-/* Reads a str: the forms below 64 KiB here, everything else elsewhere. */
+/* Reads a str: the forms up to 255 bytes here, everything else elsewhere. `end` is the reader's, in
+ * a register of the caller's. */
 static inline const unsigned char *evzmq__read_str(struct evzmq__reader *reader,
+                                                   const unsigned char *end,
                                                    const unsigned char *at, struct evzmq_str *out)
 {
-    const size_t left = (size_t)(reader->end - at);
-    if (left < 3) {
+    const size_t left = (size_t)(end - at);
+    if (left < 2) {
         return evzmq__read_str_slow(reader, at, out);
     }
     size_t head = 1;
-    size_t size = at[0] & 0x1fu;
-    if ((at[0] & 0xe0u) != 0xa0u) {
-        if (at[0] == 0xd9) {
-            head = 2;
-            size = at[1];
-        } else if (at[0] == 0xda) {
-            head = 3;
-            size = (size_t)evzmq__wire_load16(at + 1);
-        } else {
+    size_t size = at[0] ^ 0xa0u;
+    if (size >= 32) {
+        if (at[0] != 0xd9) {
             return evzmq__read_str_slow(reader, at, out);
         }
+        head = 2;
+        size = at[1];
     }
     if (size > left - head) {
         return evzmq__read_str_slow(reader, at, out);
     }
-    out->data = (const char *)at + head;
+    at += head;
+    out->data = (const char *)at;
     out->size = size;
-    if (reader->validate_utf8 && !evzmq__utf8_valid_field(at + head, size, NULL)) {
-        return evzmq__reader_fail_utf8(reader, out->data, size);
+    if (reader->validate_utf8 && !evzmq__utf8_valid_field(at, size, NULL)) {
+        return evzmq__reader_fail_utf8(reader, (const char *)at, size);
     }
-    return at + head + size;
+    return at + size;
 }
 
-/*
- * Reads the head of an array or a map that the reader's bytes can hold. The count is that of
- * elements or of pairs.
- */
-const unsigned char *evzmq__read_array_head(struct evzmq__reader *reader, const unsigned char *at,
-                                            size_t *out_count);
-const unsigned char *evzmq__read_map_head(struct evzmq__reader *reader, const unsigned char *at,
-                                          size_t *out_count);
+const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,
+                                                 const unsigned char *at, size_t *out_count);
+const unsigned char *evzmq__read_map_head_slow(struct evzmq__reader *reader,
+                                               const unsigned char *at, size_t *out_count);
+
+/* Reads the head of an array that the bytes can hold: fewer than 16 elements here. */
+static inline const unsigned char *
+evzmq__read_array_head(struct evzmq__reader *reader, const unsigned char *at, size_t *out_count)
+{
+    const size_t left = (size_t)(reader->end - at);
+    const size_t count = left == 0 ? SIZE_MAX : (size_t)*at - 0x90;
+    if (count >= 16 || count >= left) {
+        return evzmq__read_array_head_slow(reader, at, out_count);
+    }
+    *out_count = count;
+    return at + 1;
+}
+
+/* The same of a map; the count is that of pairs. */
+static inline const unsigned char *evzmq__read_map_head(struct evzmq__reader *reader,
+                                                        const unsigned char *at, size_t *out_count)
+{
+    const size_t left = (size_t)(reader->end - at);
+    const size_t count = left == 0 ? SIZE_MAX : (size_t)*at - 0x80;
+    if (count >= 16 || 2 * count >= left) {
+        return evzmq__read_map_head_slow(reader, at, out_count);
+    }
+    *out_count = count;
+    return at + 1;
+}
 
 /* Passes over one value that nobody will look at: it must be well formed and no more. */
 const unsigned char *evzmq__read_skip(struct evzmq__reader *reader, const unsigned char *at);

@@ -14,6 +14,10 @@ static const unsigned char *decode_record(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
                                           const unsigned char *at, void *record);
 
+static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
+                                               const struct evzmq__program *program,
+                                               const unsigned char *at, void *record);
+
 /* Takes memory for the value at `at`; NULL is a failure that was noted. */
 static void *take(struct evzmq__reader *reader, const unsigned char *at, size_t size)
 {
@@ -128,6 +132,11 @@ static const unsigned char *decode_number(struct evzmq__reader *reader, unsigned
         *(double *)member = evzmq__wire_bits_double(evzmq__wire_load64(at + 1));
         return at + 9;
     }
+    if (kind == EVZMQ_KIND_INTEGER && reader->end - at >= 9 && *at == 0xcf) {
+        ((struct evzmq_integer *)member)->bits = evzmq__wire_load64(at + 1);
+        ((struct evzmq_integer *)member)->is_negative = false;
+        return at + 9;
+    }
     struct evzmq__wire_head head;
     const unsigned char *const next = read_number(reader, at, &head);
     if (next == NULL) {
@@ -189,7 +198,7 @@ static const unsigned char *decode_element(struct evzmq__reader *reader,
 {
     switch (op->element_kind) {
     case EVZMQ_KIND_STR:
-        return evzmq__read_str(reader, at, element);
+        return evzmq__read_str(reader, reader->end, at, element);
     case EVZMQ_KIND_BIN:
         return decode_bin(reader, at, element);
     case EVZMQ_KIND_RECORD:
@@ -279,7 +288,7 @@ static const unsigned char *decode_choice(struct evzmq__reader *reader,
     if (((first & 0xe0u) == 0xa0u || (first >= 0xd9 && first <= 0xdb)) &&
         allows(op, EVZMQ_CHOICE_STR)) {
         out->kind = EVZMQ_CHOICE_STR;
-        return evzmq__read_str(reader, at, &out->as.str);
+        return evzmq__read_str(reader, reader->end, at, &out->as.str);
     }
     if (((first & 0xf0u) == 0x90u || first == 0xdc || first == 0xdd) &&
         (allows(op, EVZMQ_CHOICE_LIST) || allows(op, EVZMQ_CHOICE_STR_ARRAY))) {
@@ -304,12 +313,32 @@ static const unsigned char *decode_choice(struct evzmq__reader *reader,
     return evzmq__reader_fail_type(reader, at);
 }
 
+/* memcmp() == 0, inline for the sizes that tags have. */
+static inline bool equals(const unsigned char *left, const unsigned char *right, size_t size)
+{
+    if (size < 8 || size > 24) {
+        return memcmp(left, right, size) == 0;
+    }
+    uint64_t words[6];
+    memcpy(&words[0], left, 8);
+    memcpy(&words[1], right, 8);
+    memcpy(&words[2], left + size - 8, 8);
+    memcpy(&words[3], right + size - 8, 8);
+    words[4] = 0;
+    words[5] = 0;
+    if (size > 16) {
+        memcpy(&words[4], left + 8, 8);
+        memcpy(&words[5], right + 8, 8);
+    }
+    return ((words[0] ^ words[1]) | (words[2] ^ words[3]) | (words[4] ^ words[5])) == 0;
+}
+
 /* Whether the encoded tag stands at `at`: the form that every encoder writes. */
 static inline bool tag_is_at(const struct evzmq__reader *reader,
                              const struct evzmq__program *program, const unsigned char *at)
 {
     return (size_t)(reader->end - at) >= program->tag_wire_size &&
-           memcmp(at, program->tag_wire, program->tag_wire_size) == 0;
+           equals(at, program->tag_wire, program->tag_wire_size);
 }
 
 static bool tag_equals(const struct evzmq__program *program, const struct evzmq_str *tag)
@@ -325,7 +354,7 @@ static const unsigned char *decode_tag(struct evzmq__reader *reader,
         return at + program->tag_wire_size;
     }
     struct evzmq_str tag;
-    const unsigned char *const next = evzmq__read_str(reader, at, &tag);
+    const unsigned char *const next = evzmq__read_str(reader, reader->end, at, &tag);
     if (next != NULL && !tag_equals(program, &tag)) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_VALUE, at);
     }
@@ -378,7 +407,7 @@ static const unsigned char *decode_union(struct evzmq__reader *reader,
         at += which->tag_wire_size;
     } else {
         struct evzmq_str tag;
-        const unsigned char *const next = evzmq__read_str(reader, at, &tag);
+        const unsigned char *const next = evzmq__read_str(reader, reader->end, at, &tag);
         if (next == NULL) {
             return NULL;
         }
@@ -400,22 +429,28 @@ static const unsigned char *decode_union(struct evzmq__reader *reader,
 }
 
 static inline const unsigned char *decode_field(struct evzmq__reader *reader,
+                                                const unsigned char *end,
                                                 const struct evzmq__field_op *op,
                                                 const unsigned char *at, void *record)
 {
     void *const member = (unsigned char *)record + op->offset;
-    if ((op->flags & EVZMQ_NILABLE) != 0 && at != reader->end && *at == EVZMQ__WIRE_NIL) {
+    if ((op->flags & EVZMQ_NILABLE) != 0 && at != end && *at == EVZMQ__WIRE_NIL) {
         memset(member, 0, op->size);
         return at + 1;
     }
     switch (op->kind) {
     case EVZMQ_KIND_STR:
-        return evzmq__read_str(reader, at, member);
+        return evzmq__read_str(reader, end, at, member);
     case EVZMQ_KIND_BIN:
         return decode_bin(reader, at, member);
-    case EVZMQ_KIND_ANY:
     case EVZMQ_KIND_MAP:
     case EVZMQ_KIND_STR_MAP:
+        if (at != end && *at == 0x80) {
+            *(struct evzmq_any *)member = (struct evzmq_any){at, 1};
+            return at + 1;
+        }
+        /* fall through */
+    case EVZMQ_KIND_ANY:
     case EVZMQ_KIND_LIST:
     case EVZMQ_KIND_MAP_LIST:
         return decode_span(reader, op->kind, at, member);
@@ -449,6 +484,17 @@ static uint64_t first_fields(size_t count)
     return count >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1;
 }
 
+static inline const unsigned char *decode_fields(struct evzmq__reader *reader,
+                                                 const struct evzmq__field_op *op, size_t count,
+                                                 const unsigned char *at, void *record)
+{
+    const unsigned char *const end = reader->end;
+    for (const struct evzmq__field_op *const last = op + count; op != last && at != NULL; op++) {
+        at = decode_field(reader, end, op, at, record);
+    }
+    return at;
+}
+
 static const unsigned char *decode_elements(struct evzmq__reader *reader,
                                             const struct evzmq__program *program,
                                             const unsigned char *start, const unsigned char *at,
@@ -457,15 +503,11 @@ static const unsigned char *decode_elements(struct evzmq__reader *reader,
     if (count < program->required_count) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_LENGTH, start);
     }
-    memcpy(record, program->image, program->record_size);
-    const size_t known = count < program->op_count ? count : program->op_count;
-    const struct evzmq__field_op *const end = program->ops + known;
-    for (const struct evzmq__field_op *op = program->ops; op != end; op++) {
-        at = decode_field(reader, op, at, record);
-        if (at == NULL) {
-            return NULL;
-        }
+    if (count < program->op_count || !program->is_covered) {
+        memcpy(record, program->image, program->record_size);
     }
+    const size_t known = count < program->op_count ? count : program->op_count;
+    at = decode_fields(reader, program->ops, known, at, record);
     store_absent(program, record, first_fields(program->op_count) & ~first_fields(known));
     for (size_t i = known; i < count && at != NULL; i++) {
         at = evzmq__read_skip(reader, at);
@@ -502,7 +544,7 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
     size_t hint = 0;
     for (size_t i = 0; i < count; i++) {
         struct evzmq_str name;
-        at = evzmq__read_str(reader, at, &name);
+        at = evzmq__read_str(reader, reader->end, at, &name);
         if (at == NULL) {
             return NULL;
         }
@@ -510,7 +552,7 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
         if (index == program->op_count) {
             at = evzmq__read_skip(reader, at);
         } else {
-            at = decode_field(reader, &program->ops[index], at, record);
+            at = decode_field(reader, reader->end, &program->ops[index], at, record);
             absent &= ~(UINT64_C(1) << index);
             hint = index + 1 < program->op_count ? index + 1 : 0;
         }
@@ -529,13 +571,29 @@ static const unsigned char *decode_record(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
                                           const unsigned char *at, void *record)
 {
+    const size_t left = (size_t)(reader->end - at);
+    if (program->is_covered && program->layout == EVZMQ_LAYOUT_ARRAY &&
+        left >= program->prefix_size + program->op_count &&
+        equals(at, program->prefix, program->prefix_size)) {
+        /* The usual case: all the fields and no more, in the form that every encoder writes. */
+        store_absent(program, record, 0);
+        return decode_fields(reader, program->ops, program->op_count, at + program->prefix_size,
+                             record);
+    }
+    return decode_record_slow(reader, program, at, record);
+}
+
+static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
+                                               const struct evzmq__program *program,
+                                               const unsigned char *at, void *record)
+{
     if (program->layout == EVZMQ_LAYOUT_MAP) {
         return decode_map(reader, program, at, record);
     }
     if (program->layout == EVZMQ_LAYOUT_BARE) {
         memcpy(record, program->image, program->record_size);
         store_absent(program, record, 0);
-        return decode_field(reader, program->ops, at, record);
+        return decode_field(reader, reader->end, program->ops, at, record);
     }
     const unsigned char *const start = at;
     size_t count = 0;

@@ -55,8 +55,8 @@ const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const un
     return payload + head.size;
 }
 
-const unsigned char *evzmq__read_array_head(struct evzmq__reader *reader, const unsigned char *at,
-                                            size_t *out_count)
+const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,
+                                                 const unsigned char *at, size_t *out_count)
 {
     if (at == reader->end || ((*at & 0xf0u) != 0x90u && *at != 0xdc && *at != 0xdd)) {
         return evzmq__reader_fail_type(reader, at);
@@ -70,8 +70,8 @@ const unsigned char *evzmq__read_array_head(struct evzmq__reader *reader, const 
     return next;
 }
 
-const unsigned char *evzmq__read_map_head(struct evzmq__reader *reader, const unsigned char *at,
-                                          size_t *out_count)
+const unsigned char *evzmq__read_map_head_slow(struct evzmq__reader *reader,
+                                               const unsigned char *at, size_t *out_count)
 {
     if (at == reader->end || ((*at & 0xf0u) != 0x80u && *at != 0xde && *at != 0xdf)) {
         return evzmq__reader_fail_type(reader, at);
@@ -111,7 +111,7 @@ static const unsigned char *read_scalar(struct evzmq__reader *reader, const unsi
     }
     if (first < 0xc0 || (first >= 0xd9 && first <= 0xdb)) {
         struct evzmq_str str;
-        return evzmq__read_str(reader, at, &str);
+        return evzmq__read_str(reader, reader->end, at, &str);
     }
     struct evzmq__wire_head head;
     const unsigned char *const payload = evzmq__wire_read_head(at, reader->end, &head);
@@ -214,20 +214,24 @@ static inline const unsigned char *check_value(struct evzmq__reader *reader,
 static const unsigned char *read_map(struct evzmq__reader *reader, const unsigned char *at,
                                      size_t depth, bool values_are_str)
 {
-    size_t count = 0;
+    const unsigned char *const end = reader->end;
     const unsigned char *const start = at;
+    size_t count = 0;
     at = evzmq__read_map_head(reader, at, &count);
     if (at != NULL && depth >= reader->depth_max) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_DEPTH, start);
     }
     for (size_t i = 0; i < count && at != NULL; i++) {
         struct evzmq_str str;
-        at = evzmq__read_str(reader, at, &str);
+        at = evzmq__read_str(reader, end, at, &str);
         if (at == NULL) {
             return NULL;
         }
-        at =
-            values_are_str ? evzmq__read_str(reader, at, &str) : check_value(reader, at, depth + 1);
+        if (values_are_str || (at != end && (*at & 0xe0u) == 0xa0u)) {
+            at = evzmq__read_str(reader, end, at, &str);
+        } else {
+            at = check_value(reader, at, depth + 1);
+        }
     }
     return at;
 }
