@@ -16,6 +16,17 @@
 #include "utf8.h"
 #include "wire.h"
 
+/* Keeps the rare paths out of the hot functions, whose registers they would take. */
+#if defined(__GNUC__)
+#define EVZMQ__NOINLINE __attribute__((noinline))
+#define EVZMQ__COLD __attribute__((noinline, cold))
+#define EVZMQ__LIKELY(condition) __builtin_expect(!!(condition), 1)
+#else
+#define EVZMQ__NOINLINE
+#define EVZMQ__COLD
+#define EVZMQ__LIKELY(condition) (condition)
+#endif
+
 struct evzmq__program;
 
 /* A field, ready to run. */
@@ -83,12 +94,19 @@ const unsigned char *evzmq__reader_fail(struct evzmq__reader *reader, enum evzmq
 const unsigned char *evzmq__reader_fail_type(struct evzmq__reader *reader, const unsigned char *at);
 
 /* Reads a str in any form, and finds out what is wrong where there is none. */
+EVZMQ__COLD
 const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const unsigned char *at,
                                           struct evzmq_str *out);
 
 /* Notes the failure of a str that is not UTF-8. */
-const unsigned char *evzmq__reader_fail_utf8(struct evzmq__reader *reader, const char *data,
-                                             size_t size);
+EVZMQ__COLD
+const unsigned char *evzmq__reader_fail_utf8(struct evzmq__reader *reader,
+                                             const unsigned char *data, size_t size);
+
+/* Checks the bytes of a str to be UTF-8 and gives what follows it. */
+EVZMQ__NOINLINE
+const unsigned char *evzmq__read_utf8(struct evzmq__reader *reader, const unsigned char *data,
+                                      size_t size);
 
 /* Reads a str: the forms up to 255 bytes here, everything else elsewhere. `end` is the reader's, in
  * a register of the caller's. */
@@ -115,10 +133,7 @@ static inline const unsigned char *evzmq__read_str(struct evzmq__reader *reader,
     at += head;
     out->data = (const char *)at;
     out->size = size;
-    if (reader->validate_utf8 && !evzmq__utf8_valid_field(at, size, NULL)) {
-        return evzmq__reader_fail_utf8(reader, (const char *)at, size);
-    }
-    return at + size;
+    return reader->validate_utf8 ? evzmq__read_utf8(reader, at, size) : at + size;
 }
 
 const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,
@@ -154,6 +169,10 @@ static inline const unsigned char *evzmq__read_map_head(struct evzmq__reader *re
 
 /* Passes over one value that nobody will look at: it must be well formed and no more. */
 const unsigned char *evzmq__read_skip(struct evzmq__reader *reader, const unsigned char *at);
+
+/* Passes over a map inside `depth` containers of its span: from str to str or to anything. */
+const unsigned char *evzmq__read_map(struct evzmq__reader *reader, const unsigned char *at,
+                                     size_t depth, bool values_are_str);
 
 /* Passes over one value of a span's kind (EVZMQ_KIND_ANY to EVZMQ_KIND_MAP_LIST) and checks it. */
 const unsigned char *evzmq__read_span(struct evzmq__reader *reader, const unsigned char *at,

@@ -14,6 +14,7 @@ static const unsigned char *decode_record(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
                                           const unsigned char *at, void *record);
 
+EVZMQ__NOINLINE
 static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
                                                const struct evzmq__program *program,
                                                const unsigned char *at, void *record);
@@ -127,15 +128,6 @@ static const unsigned char *decode_number(struct evzmq__reader *reader, unsigned
 {
     if (kind == EVZMQ_KIND_BOOL) {
         return decode_bool(reader, at, member);
-    }
-    if (kind == EVZMQ_KIND_FLOAT64 && reader->end - at >= 9 && *at == 0xcb) {
-        *(double *)member = evzmq__wire_bits_double(evzmq__wire_load64(at + 1));
-        return at + 9;
-    }
-    if (kind == EVZMQ_KIND_INTEGER && reader->end - at >= 9 && *at == 0xcf) {
-        ((struct evzmq_integer *)member)->bits = evzmq__wire_load64(at + 1);
-        ((struct evzmq_integer *)member)->is_negative = false;
-        return at + 9;
     }
     struct evzmq__wire_head head;
     const unsigned char *const next = read_number(reader, at, &head);
@@ -371,6 +363,7 @@ static const unsigned char *decode_pointer(struct evzmq__reader *reader,
     return value == NULL ? NULL : decode_number(reader, op->kind, at, value);
 }
 
+EVZMQ__NOINLINE
 static const unsigned char *decode_nested(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
                                           const unsigned char *at, const void **out)
@@ -386,6 +379,7 @@ static const unsigned char *decode_elements(struct evzmq__reader *reader,
                                             const unsigned char *start, const unsigned char *at,
                                             size_t count, void *record);
 
+EVZMQ__NOINLINE
 static const unsigned char *decode_union(struct evzmq__reader *reader,
                                          const struct evzmq__program *program,
                                          const unsigned char *at, struct evzmq_union *out)
@@ -428,29 +422,20 @@ static const unsigned char *decode_union(struct evzmq__reader *reader,
     return decode_elements(reader, which, start, at, count - 1, record);
 }
 
-static inline const unsigned char *decode_field(struct evzmq__reader *reader,
-                                                const unsigned char *end,
-                                                const struct evzmq__field_op *op,
-                                                const unsigned char *at, void *record)
+/* Decodes a field that is not nil, whatever its kind. */
+EVZMQ__NOINLINE
+static const unsigned char *decode_any_field(struct evzmq__reader *reader,
+                                             const struct evzmq__field_op *op,
+                                             const unsigned char *at, void *member)
 {
-    void *const member = (unsigned char *)record + op->offset;
-    if ((op->flags & EVZMQ_NILABLE) != 0 && at != end && *at == EVZMQ__WIRE_NIL) {
-        memset(member, 0, op->size);
-        return at + 1;
-    }
     switch (op->kind) {
     case EVZMQ_KIND_STR:
-        return evzmq__read_str(reader, end, at, member);
+        return evzmq__read_str(reader, reader->end, at, member);
     case EVZMQ_KIND_BIN:
         return decode_bin(reader, at, member);
+    case EVZMQ_KIND_ANY:
     case EVZMQ_KIND_MAP:
     case EVZMQ_KIND_STR_MAP:
-        if (at != end && *at == 0x80) {
-            *(struct evzmq_any *)member = (struct evzmq_any){at, 1};
-            return at + 1;
-        }
-        /* fall through */
-    case EVZMQ_KIND_ANY:
     case EVZMQ_KIND_LIST:
     case EVZMQ_KIND_MAP_LIST:
         return decode_span(reader, op->kind, at, member);
@@ -468,6 +453,65 @@ static inline const unsigned char *decode_field(struct evzmq__reader *reader,
         }
         return decode_number(reader, op->kind, at, member);
     }
+}
+
+/* Clears a member that may be nil: one or more words, since all of them have a pointer. */
+static inline void set_nil(void *member, size_t size)
+{
+    unsigned char *word = member;
+    memset(word, 0, sizeof(void *));
+    for (size_t i = sizeof(void *); i < size; i += sizeof(void *)) {
+        memset(word + i, 0, sizeof(void *));
+    }
+}
+
+static inline bool is_short_str(unsigned first)
+{
+    return (first & 0xe0u) == 0xa0u || first == 0xd9;
+}
+
+/* Decodes a field: what is usual here, the rest elsewhere. `end` is the reader's, in a register. */
+static inline const unsigned char *decode_field(struct evzmq__reader *reader,
+                                                const unsigned char *end,
+                                                const struct evzmq__field_op *op,
+                                                const unsigned char *at, void *record)
+{
+    void *const member = (unsigned char *)record + op->offset;
+    const unsigned kind = op->kind;
+    const unsigned first = at == end ? EVZMQ__WIRE_NEVER_USED : *at;
+    if ((op->flags & EVZMQ_NILABLE) != 0 && first == EVZMQ__WIRE_NIL) {
+        set_nil(member, op->size);
+        return at + 1;
+    }
+    if (kind == EVZMQ_KIND_STR) {
+        return evzmq__read_str(reader, end, at, member);
+    }
+    if (kind == EVZMQ_KIND_MAP || kind == EVZMQ_KIND_STR_MAP) {
+        const unsigned char *const next =
+            first == 0x80 ? at + 1 : evzmq__read_map(reader, at, 0, kind == EVZMQ_KIND_STR_MAP);
+        *(struct evzmq_any *)member = (struct evzmq_any){at, (size_t)(next - at)};
+        return next;
+    }
+    if (kind == EVZMQ_KIND_CHOICE && is_short_str(first) && allows(op, EVZMQ_CHOICE_STR)) {
+        struct evzmq_choice *const choice = member;
+        choice->kind = EVZMQ_CHOICE_STR;
+        return evzmq__read_str(reader, end, at, &choice->as.str);
+    }
+    if (kind == EVZMQ_KIND_RECORD) {
+        return decode_nested(reader, op->program, at, member);
+    }
+    if ((op->flags & EVZMQ_NILABLE) == 0 && end - at >= 9) {
+        if (kind == EVZMQ_KIND_FLOAT64 && first == 0xcb) {
+            *(double *)member = evzmq__wire_bits_double(evzmq__wire_load64(at + 1));
+            return at + 9;
+        }
+        if (kind == EVZMQ_KIND_INTEGER && first == 0xcf) {
+            *(struct evzmq_integer *)member =
+                (struct evzmq_integer){evzmq__wire_load64(at + 1), false};
+            return at + 9;
+        }
+    }
+    return decode_any_field(reader, op, at, member);
 }
 
 /* Notes which fields were absent, where the record has a place for it. */
@@ -583,6 +627,7 @@ static const unsigned char *decode_record(struct evzmq__reader *reader,
     return decode_record_slow(reader, program, at, record);
 }
 
+EVZMQ__NOINLINE
 static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
                                                const struct evzmq__program *program,
                                                const unsigned char *at, void *record)

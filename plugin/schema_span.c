@@ -3,7 +3,8 @@
  * heads of containers, and spans: values that are checked and kept as they are.
  *
  * A span is passed over without recursion. Flat maps of strings and numbers, the usual case, are
- * done by the loops of read_map(); only a container inside opens the stack of check_nested().
+ * done by the loops of evzmq__read_map(); only a container inside opens the stack of
+ * check_nested().
  */
 #include "schema.h"
 
@@ -26,12 +27,19 @@ const unsigned char *evzmq__reader_fail_type(struct evzmq__reader *reader, const
         reader, *at == EVZMQ__WIRE_NEVER_USED ? EVZMQ_DECODE_MALFORMED : EVZMQ_DECODE_TYPE, at);
 }
 
-const unsigned char *evzmq__reader_fail_utf8(struct evzmq__reader *reader, const char *data,
-                                             size_t size)
+const unsigned char *evzmq__reader_fail_utf8(struct evzmq__reader *reader,
+                                             const unsigned char *data, size_t size)
 {
     size_t offset = 0;
     (void)evzmq__utf8_valid(data, size, &offset);
-    return evzmq__reader_fail(reader, EVZMQ_DECODE_UTF8, (const unsigned char *)data + offset);
+    return evzmq__reader_fail(reader, EVZMQ_DECODE_UTF8, data + offset);
+}
+
+const unsigned char *evzmq__read_utf8(struct evzmq__reader *reader, const unsigned char *data,
+                                      size_t size)
+{
+    return evzmq__utf8_valid_field(data, size, NULL) ? data + size
+                                                     : evzmq__reader_fail_utf8(reader, data, size);
 }
 
 const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const unsigned char *at,
@@ -49,10 +57,8 @@ const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const un
     }
     out->data = (const char *)payload;
     out->size = head.size;
-    if (reader->validate_utf8 && !evzmq__utf8_valid_field(payload, head.size, NULL)) {
-        return evzmq__reader_fail_utf8(reader, out->data, out->size);
-    }
-    return payload + head.size;
+    return reader->validate_utf8 ? evzmq__read_utf8(reader, payload, head.size)
+                                 : payload + head.size;
 }
 
 const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,
@@ -210,28 +216,71 @@ static inline const unsigned char *check_value(struct evzmq__reader *reader,
     return is_container(*at) ? check_nested(reader, at, depth) : read_scalar(reader, at);
 }
 
-/* A map from str to str or to anything. */
-static const unsigned char *read_map(struct evzmq__reader *reader, const unsigned char *at,
-                                     size_t depth, bool values_are_str)
+/*
+ * Passes over as many pairs of a map as are of the usual kinds: keys below 32 bytes, values that
+ * are such strings, strings below 256 bytes, or one byte. *io_count is how many are left then;
+ * whatever is unusual about the next one the caller finds out.
+ */
+static inline const unsigned char *read_usual_pairs(struct evzmq__reader *reader,
+                                                    const unsigned char *at, bool values_are_str,
+                                                    size_t *io_count)
 {
     const unsigned char *const end = reader->end;
+    const bool validate = reader->validate_utf8;
+    size_t count = *io_count;
+    for (; count != 0; count--) {
+        const size_t left = (size_t)(end - at);
+        const size_t key_size = left == 0 ? SIZE_MAX : (size_t)(at[0] ^ 0xa0u);
+        if (key_size >= 32 || key_size + 2 >= left) {
+            break;
+        }
+        const unsigned char *const value = at + 1 + key_size;
+        const unsigned first = value[0];
+        size_t head = 1;
+        size_t size = first ^ 0xa0u;
+        if (size >= 32) {
+            if (first == 0xd9) {
+                head = 2;
+                size = value[1];
+            } else if (!values_are_str &&
+                       (first < 0x80 || first >= 0xe0 || (first & 0xfeu) == 0xc2)) {
+                size = 0;
+            } else {
+                break;
+            }
+        }
+        if (head + size > left - 1 - key_size ||
+            (validate && (!evzmq__utf8_valid_field(at + 1, key_size, NULL) ||
+                          !evzmq__utf8_valid_field(value + head, size, NULL)))) {
+            break;
+        }
+        at = value + head + size;
+    }
+    *io_count = count;
+    return at;
+}
+
+const unsigned char *evzmq__read_map(struct evzmq__reader *reader, const unsigned char *at,
+                                     size_t depth, bool values_are_str)
+{
     const unsigned char *const start = at;
     size_t count = 0;
     at = evzmq__read_map_head(reader, at, &count);
     if (at != NULL && depth >= reader->depth_max) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_DEPTH, start);
     }
-    for (size_t i = 0; i < count && at != NULL; i++) {
+    while (at != NULL) {
+        at = read_usual_pairs(reader, at, values_are_str, &count);
+        if (count == 0) {
+            break;
+        }
         struct evzmq_str str;
-        at = evzmq__read_str(reader, end, at, &str);
-        if (at == NULL) {
-            return NULL;
+        at = evzmq__read_str(reader, reader->end, at, &str);
+        if (at != NULL) {
+            at = values_are_str ? evzmq__read_str(reader, reader->end, at, &str)
+                                : check_value(reader, at, depth + 1);
         }
-        if (values_are_str || (at != end && (*at & 0xe0u) == 0xa0u)) {
-            at = evzmq__read_str(reader, end, at, &str);
-        } else {
-            at = check_value(reader, at, depth + 1);
-        }
+        count--;
     }
     return at;
 }
@@ -241,7 +290,7 @@ static const unsigned char *read_map_list(struct evzmq__reader *reader, const un
     size_t count = 0;
     at = evzmq__read_array_head(reader, at, &count);
     for (size_t i = 0; i < count && at != NULL; i++) {
-        at = read_map(reader, at, 1, false);
+        at = evzmq__read_map(reader, at, 1, false);
     }
     return at;
 }
@@ -251,9 +300,9 @@ const unsigned char *evzmq__read_span(struct evzmq__reader *reader, const unsign
 {
     switch (kind) {
     case EVZMQ_KIND_MAP:
-        return read_map(reader, at, 0, false);
+        return evzmq__read_map(reader, at, 0, false);
     case EVZMQ_KIND_STR_MAP:
-        return read_map(reader, at, 0, true);
+        return evzmq__read_map(reader, at, 0, true);
     case EVZMQ_KIND_MAP_LIST:
         return read_map_list(reader, at);
     case EVZMQ_KIND_LIST:
