@@ -178,6 +178,13 @@ const unsigned char *evzmq__read_map(struct evzmq__reader *reader, const unsigne
 const unsigned char *evzmq__read_span(struct evzmq__reader *reader, const unsigned char *at,
                                       enum evzmq_kind kind);
 
+/* Decodes a bool or a number into a member of its own type. */
+const unsigned char *evzmq__decode_number(struct evzmq__reader *reader, unsigned kind,
+                                          const unsigned char *at, void *member);
+
+const unsigned char *evzmq__decode_bin(struct evzmq__reader *reader, const unsigned char *at,
+                                       struct evzmq_bytes *out);
+
 /* The span that stands for one without data. */
 struct evzmq_any evzmq__span_default(enum evzmq_kind kind);
 
