@@ -32,7 +32,7 @@ void evzmq__part_clear(struct evzmq__part *part)
     part->outside = false;
 }
 
-static void part_init(struct evzmq__part *part)
+void evzmq__part_init(struct evzmq__part *part)
 {
     *part = (struct evzmq__part){.data = NULL};
     (void)zmq_msg_init(&part->msg);
@@ -94,7 +94,7 @@ struct evzmq_message *evzmq__message_create(void)
     message->parts = message->parts_inline;
     message->part_capacity = EVZMQ__MESSAGE_PARTS_INLINE;
     for (size_t i = 0; i < message->part_capacity; i++) {
-        part_init(&message->parts[i]);
+        evzmq__part_init(&message->parts[i]);
     }
     return message;
 }
@@ -145,23 +145,21 @@ void evzmq__message_destroy(struct evzmq_message *message)
     evzmq__free(message);
 }
 
-/* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
-static int reserve_part(struct evzmq_message *message)
+int evzmq__message_reserve(struct evzmq_message *message, size_t capacity)
 {
-    if (message->part_count < message->part_capacity) {
+    if (capacity <= message->part_capacity) {
         return 0;
     }
-    if (message->part_capacity > SIZE_MAX / 2 / sizeof(struct evzmq__part)) {
+    if (capacity > SIZE_MAX / sizeof(struct evzmq__part)) {
         errno = ENOMEM;
         return -1;
     }
-    const size_t capacity = message->part_capacity * 2;
     struct evzmq__part *parts = evzmq__malloc(capacity * sizeof(*parts));
     if (parts == NULL) {
         return -1;
     }
     for (size_t i = 0; i < capacity; i++) {
-        part_init(&parts[i]);
+        evzmq__part_init(&parts[i]);
     }
     for (size_t i = 0; i < message->part_capacity; i++) {
         evzmq__part_move(&parts[i], &message->parts[i]);
@@ -173,6 +171,19 @@ static int reserve_part(struct evzmq_message *message)
     message->parts = parts;
     message->part_capacity = capacity;
     return 0;
+}
+
+/* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
+static int reserve_part(struct evzmq_message *message)
+{
+    if (message->part_count < message->part_capacity) {
+        return 0;
+    }
+    if (message->part_capacity > SIZE_MAX / 2) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return evzmq__message_reserve(message, message->part_capacity * 2);
 }
 
 static int receive_part(struct evzmq__part *part, void *zmq_socket)

@@ -120,6 +120,12 @@ int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq
  * one that is lent) or ENOMEM; then `msg` is unchanged. */
 int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
 
+/* Makes room for this many parts. Returns 0, or -1 with ENOMEM. */
+int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
+
+/* Makes an empty part of raw memory. */
+void evzmq__part_init(struct evzmq__part *part);
+
 /* Prepares a part for sending: fills its zmq_msg_t with a copy of some bytes, or with room for
  * them. Return 0, or -1 with ENOMEM. */
 int evzmq__part_fill(struct evzmq__part *part, const void *data, size_t size);
