@@ -19,14 +19,15 @@ cd "$root" || exit 1
 layers='
 arena     0
 base      0
-registry  0
 table     0
 utf8      0
 codec     1
 drain     1  pure
+envelope  1
 message   1
 queue     1  pure
 loop      2
+registry  2
 evbuffer  3
 socket    3
 msgpack   4
