@@ -28,8 +28,15 @@ message   1
 queue     1  pure
 loop      2
 registry  2
+attach    3
+ending    3
 evbuffer  3
+input     3
+options   3
+output    3
+receive   3
 socket    3
+write     3
 msgpack   4
 scan      4
 '
