@@ -19,8 +19,13 @@
  * they lie in the receive buffer or in the block of a kept message. */
 struct evzmq__part {
     zmq_msg_t msg;
-    const void *data;
-    size_t size;
+    union {
+        struct {
+            const void *data;
+            size_t size;
+        };
+        struct evzmq_bytes bytes; /* the same two, as the value of the raw codec */
+    };
     bool outside;
 };
 
