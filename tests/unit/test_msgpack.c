@@ -118,9 +118,16 @@ static void vectors_become_the_tree_that_msgpack_makes(void **state)
             msgpack_unpacked unpacked;
             msgpack_unpacked_init(&unpacked);
             size_t used = 0;
-            assert_int_equal(
-                msgpack_unpack_next(&unpacked, (const char *)vector->bytes, vector->size, &used),
-                MSGPACK_UNPACK_SUCCESS);
+            const msgpack_unpack_return result =
+                msgpack_unpack_next(&unpacked, (const char *)vector->bytes, vector->size, &used);
+            if (result == MSGPACK_UNPACK_NOMEM_ERROR) {
+                /* What msgpack-c says to more than 32 levels. */
+                msgpack_unpacked_destroy(&unpacked);
+                evzmq_arena_reset(here.arena);
+                continue;
+            }
+            assert_int_equal(result, MSGPACK_UNPACK_SUCCESS);
+            compared += 1;
             /* Compared as msgpack-c writes them: a NaN would not be equal to itself. */
             msgpack_sbuffer expected;
             msgpack_sbuffer_init(&expected);
