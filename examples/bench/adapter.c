@@ -120,7 +120,7 @@ static enum evzmq_receive_mode mode_of(enum bench_receive receive)
 /* Puts the socket on the base. On success it is closed with receiver->socket. */
 static int attach(struct receiver *receiver, void *zmq_socket)
 {
-    receiver->base = event_base_new();
+    receiver->base = receiver->task->precise_base ? lateness_base_new() : event_base_new();
     receiver->codec =
         receiver->task->codec == BENCH_MSGPACK ? evzmq_msgpack_codec_new(NULL) : evzmq_codec_raw();
     if (receiver->base == NULL || receiver->codec == NULL) {
@@ -140,6 +140,10 @@ static int attach(struct receiver *receiver, void *zmq_socket)
     receiver->watchdog = event_new(receiver->base, -1, EV_PERSIST, watch, receiver);
     const struct timeval patience = {PEER_PATIENCE_MS / 1000, 0};
     if (receiver->watchdog == NULL || event_add(receiver->watchdog, &patience) != 0) {
+        return -1;
+    }
+    if (receiver->task->timer != NULL &&
+        lateness_start(receiver->task->timer, receiver->base) != 0) {
         return -1;
     }
     if (evzmq_socket_set_codec(receiver->socket, receiver->codec) != 0 ||
@@ -164,6 +168,9 @@ int adapter_receive(void *zmq_socket, const struct adapter_task *task, struct me
     evzmq_socket_free(receiver.socket);
     if (receiver.watchdog != NULL) {
         event_free(receiver.watchdog);
+    }
+    if (task->timer != NULL) {
+        lateness_stop(task->timer);
     }
     evzmq_codec_free(receiver.codec);
     if (receiver.base != NULL) {

@@ -305,27 +305,41 @@ static int read_option(int option, const char *value, struct bench_options *out)
     }
 }
 
+/* Fills the lists that the user did not give with what makes sense for the mode. */
 static void set_defaults(struct bench_options *out)
 {
     static const size_t chars[] = {32, 128, 512, 1024, 4096, 16384, 32768};
-    *out = (struct bench_options){
-        .mode = BENCH_THROUGHPUT,
-        .transports = {BENCH_IPC},
-        .transport_count = 1,
-        .types = {BENCH_QUERY, BENCH_QUERY_RESULT, BENCH_STREAM_CHUNK},
-        .type_count = BENCH_TYPES,
-        .receives = {BENCH_AUTO},
-        .receive_count = 1,
-        .codec = BENCH_MSGPACK,
-        .format = BENCH_TABLE,
-        .chars_count = COUNT_OF(chars),
-    };
-    memcpy(out->chars, chars, sizeof(chars));
+    static const size_t codec_chars[] = {32, 1024, 32768};
+    const int only_codec = out->mode == BENCH_DECODE || out->mode == BENCH_ENCODE;
+    if (out->transport_count == 0) {
+        out->transports[0] = BENCH_IPC;
+        out->transports[1] = BENCH_TCP;
+        out->transport_count = out->mode == BENCH_LATENCY ? 2 : 1;
+    }
+    if (out->type_count == 0 && out->mode == BENCH_FAIRNESS) {
+        out->types[0] = BENCH_STREAM_CHUNK;
+        out->type_count = 1;
+    } else if (out->type_count == 0) {
+        for (unsigned i = 0; i < BENCH_TYPES; i++) {
+            out->types[out->type_count++] = (enum bench_type)i;
+        }
+    }
+    if (out->chars_count == 0 && only_codec) {
+        memcpy(out->chars, codec_chars, sizeof(codec_chars));
+        out->chars_count = COUNT_OF(codec_chars);
+    } else if (out->chars_count == 0) {
+        memcpy(out->chars, chars, sizeof(chars));
+        out->chars_count = out->mode == BENCH_THROUGHPUT ? COUNT_OF(chars) : 1;
+    }
+    if (out->receive_count == 0) {
+        out->receives[0] = BENCH_AUTO;
+        out->receive_count = 1;
+    }
 }
 
 int options_parse(int argc, char **argv, struct bench_options *out)
 {
-    set_defaults(out);
+    *out = (struct bench_options){.codec = BENCH_MSGPACK};
     unsigned mode = BENCH_THROUGHPUT;
     size_t modes = 0;
     for (;;) {
@@ -358,5 +372,6 @@ int options_parse(int argc, char **argv, struct bench_options *out)
         return 2;
     }
     out->mode = (enum bench_mode)mode;
+    set_defaults(out);
     return -1;
 }

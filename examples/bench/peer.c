@@ -1,6 +1,6 @@
 /*
  * Starting peers and talking with them. Orders and results are plain structs on a socket pair; the
- * phase, which a sender looks at before each message, is a word of shared memory.
+ * phase, which a peer process looks at before each message, is a word of shared memory.
  */
 #include "peer.h"
 
@@ -69,6 +69,15 @@ int peer_task_is_wanted(const struct peer_task *task)
     return poll(&control, 1, 0) == 0;
 }
 
+typedef void (*peer_job_fn)(const struct peer_task *task, struct peer_result *out);
+
+static const peer_job_fn jobs[] = {
+    [PEER_FLOOD] = peer_flood,
+    [PEER_SINK] = peer_sink,
+    [PEER_ECHO_BARE] = peer_echo_bare,
+    [PEER_ECHO_ADAPTER] = peer_echo_adapter,
+};
+
 /* The peer's side: does jobs until the receiver closes its end. */
 static void serve(int control, const atomic_uint *phase, void *zmq_context)
 {
@@ -77,11 +86,7 @@ static void serve(int control, const atomic_uint *phase, void *zmq_context)
         struct peer_result result;
         memset(&result, 0, sizeof(result));
         const struct peer_task task = {&order, zmq_context, phase, control};
-        switch (order.job) {
-        case PEER_FLOOD:
-            peer_flood(&task, &result);
-            break;
-        }
+        jobs[order.job](&task, &result);
         if (write_all(control, &result, sizeof(result)) != 0) {
             return;
         }
@@ -111,14 +116,14 @@ static struct peer *make_peer(void)
     struct peer *peer = calloc(1, sizeof(*peer));
     int pair[2];
     if (peer == NULL || socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) {
-        report_error("cannot make a sender: %s", strerror(errno));
+        report_error("cannot make a peer process: %s", strerror(errno));
         free(peer);
         return NULL;
     }
     void *shared =
         mmap(NULL, sizeof(*peer->phase), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) {
-        report_error("cannot share memory with a sender: %s", strerror(errno));
+        report_error("cannot share memory with a peer process: %s", strerror(errno));
         (void)close(pair[0]);
         (void)close(pair[1]);
         free(peer);
@@ -200,7 +205,7 @@ int peer_begin(struct peer *peer, const struct peer_order *order)
 {
     peer_set_phase(peer, PEER_WARM_UP);
     if (write_all(peer->control, order, sizeof(*order)) != 0) {
-        return report_error("the sender is gone: %s", strerror(errno));
+        return report_error("the peer process is gone: %s", strerror(errno));
     }
     return 0;
 }
@@ -214,10 +219,10 @@ int peer_finish(struct peer *peer, struct peer_result *out)
 {
     struct peer_result result;
     if (read_all(peer->control, &result, sizeof(result)) != 0) {
-        return report_error("the sender ended without a word");
+        return report_error("the peer process ended without a word");
     }
     if (result.error != 0) {
-        return report_error("the sender failed after %llu messages: %s",
+        return report_error("the peer process failed after %llu messages: %s",
                             (unsigned long long)result.messages, zmq_strerror(result.error));
     }
     *out = result;

@@ -27,7 +27,10 @@
 #define PEER_PATIENCE_MS 10000
 
 enum peer_job {
-    PEER_FLOOD /* connect a PUSH socket and send records as fast as they are taken */
+    PEER_FLOOD, /* connect a PUSH socket and send records as fast as they are taken */
+    PEER_SINK, /* bind a PULL socket and take messages in a bare loop up to the end mark */
+    PEER_ECHO_BARE, /* connect a PAIR socket and send back what comes, with blocking calls */
+    PEER_ECHO_ADAPTER /* the same with the adapter on a libevent base */
 };
 
 struct peer_order {
@@ -40,7 +43,7 @@ struct peer_order {
 
 struct peer_result {
     int error; /* an errno value, or 0 */
-    uint64_t messages; /* sent, the end mark (an empty message) not counted */
+    uint64_t messages; /* sent or taken; the end mark, an empty message, is not counted */
     uint64_t bytes;
     uint64_t window_messages; /* sent while the phase was PEER_MEASURE */
     uint64_t window_ns; /* how long that was */

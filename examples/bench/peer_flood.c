@@ -10,6 +10,7 @@
 #include <zmq.h>
 
 #include "numbers.h"
+#include "place.h"
 
 /* Sends wait this long at a time, so that a receiver that is gone is noticed. */
 #define SEND_TIMEOUT_MS 500
@@ -95,10 +96,9 @@ static void *open_socket(const struct peer_task *task)
     if (socket == NULL) {
         return NULL;
     }
-    const int mark = PEER_HIGH_WATER_MARK;
     const int linger = PEER_PATIENCE_MS;
     const int timeout = SEND_TIMEOUT_MS;
-    if (zmq_setsockopt(socket, ZMQ_SNDHWM, &mark, sizeof(mark)) != 0 ||
+    if (place_set_up(socket) != 0 ||
         zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger)) != 0 ||
         zmq_setsockopt(socket, ZMQ_SNDTIMEO, &timeout, sizeof(timeout)) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {

@@ -18,5 +18,8 @@ int peer_task_is_wanted(const struct peer_task *task);
 
 /* Each fills *out; out->error stays 0 when all went well. */
 void peer_flood(const struct peer_task *task, struct peer_result *out);
+void peer_sink(const struct peer_task *task, struct peer_result *out);
+void peer_echo_bare(const struct peer_task *task, struct peer_result *out);
+void peer_echo_adapter(const struct peer_task *task, struct peer_result *out);
 
 #endif /* BENCH_PEER_JOBS_H */

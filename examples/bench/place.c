@@ -8,6 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <zmq.h>
+
+#include "peer.h"
 #include "report.h"
 
 /* A path must fit into sockaddr_un::sun_path, of 104 bytes on some systems. */
@@ -66,6 +69,36 @@ int place_endpoint(enum bench_transport transport, char *out, size_t size)
         break;
     }
     return length > 0 && (size_t)length < size ? 0 : report_error("an endpoint is too long");
+}
+
+int place_set_up(void *zmq_socket)
+{
+    const int mark = PEER_HIGH_WATER_MARK;
+    const int linger = 0;
+    const int patience = PEER_PATIENCE_MS;
+    if (zmq_setsockopt(zmq_socket, ZMQ_RCVHWM, &mark, sizeof(mark)) != 0 ||
+        zmq_setsockopt(zmq_socket, ZMQ_SNDHWM, &mark, sizeof(mark)) != 0 ||
+        zmq_setsockopt(zmq_socket, ZMQ_LINGER, &linger, sizeof(linger)) != 0) {
+        return -1;
+    }
+    return zmq_setsockopt(zmq_socket, ZMQ_RCVTIMEO, &patience, sizeof(patience));
+}
+
+void *place_bind(void *zmq_context, int type, enum bench_transport transport, char *out,
+                 size_t size)
+{
+    void *socket = zmq_socket(zmq_context, type);
+    if (socket == NULL) {
+        report_error("cannot make a socket: %s", zmq_strerror(zmq_errno()));
+        return NULL;
+    }
+    if (place_endpoint(transport, out, size) == 0 && place_set_up(socket) == 0 &&
+        zmq_bind(socket, out) == 0 && zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out, &size) == 0) {
+        return socket;
+    }
+    report_error("cannot bind to %s: %s", out, zmq_strerror(zmq_errno()));
+    (void)zmq_close(socket);
+    return NULL;
 }
 
 void place_clear(void)

@@ -15,6 +15,16 @@ int place_open(void);
 /* An endpoint for zmq_bind, different each time. Returns 0, or -1 after saying why. */
 int place_endpoint(enum bench_transport transport, char *out, size_t size);
 
+/*
+ * A socket of the type, set up as all sockets here (see PEER_HIGH_WATER_MARK), bound to an endpoint
+ * of its own, which *out tells. Returns NULL after saying why.
+ */
+void *place_bind(void *zmq_context, int type, enum bench_transport transport, char *out,
+                 size_t size);
+
+/* Sets up a socket in that way. Returns 0, or -1 with errno. */
+int place_set_up(void *zmq_socket);
+
 /* Removes the file that the last endpoint left. */
 void place_clear(void);
 

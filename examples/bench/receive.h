@@ -2,6 +2,7 @@
 #ifndef BENCH_RECEIVE_H
 #define BENCH_RECEIVE_H
 
+#include "lateness.h"
 #include "meter.h"
 #include "options.h"
 #include "records.h"
@@ -16,6 +17,8 @@ struct adapter_task {
     enum bench_codec codec;
     enum bench_receive receive;
     int check_bytes; /* with BENCH_RAW: look for the id in each message */
+    int precise_base; /* a base with a precise clock, which costs a system call a turn more */
+    struct lateness *timer; /* a timer to run on the same base; NULL for none */
 };
 
 /*

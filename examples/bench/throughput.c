@@ -10,7 +10,7 @@
  */
 #include "throughput.h"
 
-#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,32 +54,6 @@ static enum record_form form_of(const struct bench_options *options)
         return RECORD_COPIED;
     }
     return options->codec == BENCH_TYPED ? RECORD_TYPED : RECORD_PACKED;
-}
-
-/* A bound PULL socket; its endpoint goes into the order for the sender. */
-static void *open_socket(const struct run *run, enum bench_transport transport,
-                         struct peer_order *order)
-{
-    void *socket = zmq_socket(run->zmq_context, ZMQ_PULL);
-    if (socket == NULL) {
-        report_error("cannot make a socket: %s", zmq_strerror(zmq_errno()));
-        return NULL;
-    }
-    const int mark = PEER_HIGH_WATER_MARK;
-    const int linger = 0;
-    const int patience = PEER_PATIENCE_MS;
-    size_t size = sizeof(order->endpoint);
-    if (zmq_setsockopt(socket, ZMQ_RCVHWM, &mark, sizeof(mark)) == 0 &&
-        zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger)) == 0 &&
-        zmq_setsockopt(socket, ZMQ_RCVTIMEO, &patience, sizeof(patience)) == 0 &&
-        place_endpoint(transport, order->endpoint, sizeof(order->endpoint)) == 0 &&
-        zmq_bind(socket, order->endpoint) == 0 &&
-        zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, order->endpoint, &size) == 0) {
-        return socket;
-    }
-    report_error("cannot bind to %s: %s", order->endpoint, zmq_strerror(zmq_errno()));
-    (void)zmq_close(socket);
-    return NULL;
 }
 
 /* Receives with one of the subjects; closes the socket. */
@@ -133,7 +107,8 @@ static int measure(struct run *run, struct measured_case *measured, size_t subje
                                .chars = measured->chars,
                                .form = form_of(run->options)};
     struct peer *peer = measured->transport == BENCH_INPROC ? run->thread : run->process;
-    void *socket = open_socket(run, measured->transport, &order);
+    void *socket = place_bind(run->zmq_context, ZMQ_PULL, measured->transport, order.endpoint,
+                              sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }
