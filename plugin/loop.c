@@ -29,10 +29,11 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct evzmq__source *source = arg;
+    const enum evzmq__wakeup why = source->delayed ? EVZMQ__WAKEUP_DELAY : EVZMQ__WAKEUP_TURN;
     source->scheduled = false;
     source->delayed = false;
     if (source->callback != NULL) {
-        source->callback(source->arg, EVZMQ__WAKEUP_TIMER);
+        source->callback(source->arg, why);
     }
 }
 

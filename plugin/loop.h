@@ -25,7 +25,11 @@ struct event_base;
 struct timeval;
 
 /* Why a source wakes its owner. */
-enum evzmq__wakeup { EVZMQ__WAKEUP_FD, EVZMQ__WAKEUP_TIMER };
+enum evzmq__wakeup {
+    EVZMQ__WAKEUP_FD,
+    EVZMQ__WAKEUP_TURN, /* arranged by evzmq__source_schedule() */
+    EVZMQ__WAKEUP_DELAY /* arranged by evzmq__source_schedule_after() */
+};
 
 typedef void (*evzmq__source_cb)(void *arg, enum evzmq__wakeup why);
 

@@ -32,7 +32,7 @@ void evzmq__part_clear(struct evzmq__part *part)
     part->outside = false;
 }
 
-static void part_init(struct evzmq__part *part)
+void evzmq__part_init(struct evzmq__part *part)
 {
     *part = (struct evzmq__part){.data = NULL};
     (void)zmq_msg_init(&part->msg);
@@ -94,7 +94,7 @@ struct evzmq_message *evzmq__message_create(void)
     message->parts = message->parts_inline;
     message->part_capacity = EVZMQ__MESSAGE_PARTS_INLINE;
     for (size_t i = 0; i < message->part_capacity; i++) {
-        part_init(&message->parts[i]);
+        evzmq__part_init(&message->parts[i]);
     }
     return message;
 }
@@ -106,14 +106,20 @@ static void forget_value(struct evzmq_message *message)
     message->has_error = false;
 }
 
-void evzmq__message_reset(struct evzmq_message *message)
+/* Lets go of what only some messages have. */
+static void reset_rest(struct evzmq_message *message)
 {
     for (size_t i = 1; i < message->part_count; i++) {
         evzmq__part_clear(&message->parts[i]);
     }
-    if (message->block != NULL) {
-        evzmq__free(message->block);
-        message->block = NULL;
+    evzmq__free(message->block);
+    message->block = NULL;
+}
+
+void evzmq__message_reset(struct evzmq_message *message)
+{
+    if (message->part_count > 1 || message->block != NULL) {
+        reset_rest(message);
     }
     message->part_count = 0;
     message->size = 0;
@@ -145,23 +151,21 @@ void evzmq__message_destroy(struct evzmq_message *message)
     evzmq__free(message);
 }
 
-/* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
-static int reserve_part(struct evzmq_message *message)
+int evzmq__message_reserve(struct evzmq_message *message, size_t capacity)
 {
-    if (message->part_count < message->part_capacity) {
+    if (capacity <= message->part_capacity) {
         return 0;
     }
-    if (message->part_capacity > SIZE_MAX / 2 / sizeof(struct evzmq__part)) {
+    if (capacity > SIZE_MAX / sizeof(struct evzmq__part)) {
         errno = ENOMEM;
         return -1;
     }
-    const size_t capacity = message->part_capacity * 2;
     struct evzmq__part *parts = evzmq__malloc(capacity * sizeof(*parts));
     if (parts == NULL) {
         return -1;
     }
     for (size_t i = 0; i < capacity; i++) {
-        part_init(&parts[i]);
+        evzmq__part_init(&parts[i]);
     }
     for (size_t i = 0; i < message->part_capacity; i++) {
         evzmq__part_move(&parts[i], &message->parts[i]);
@@ -173,6 +177,19 @@ static int reserve_part(struct evzmq_message *message)
     message->parts = parts;
     message->part_capacity = capacity;
     return 0;
+}
+
+/* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
+static int reserve_part(struct evzmq_message *message)
+{
+    if (message->part_count < message->part_capacity) {
+        return 0;
+    }
+    if (message->part_capacity > SIZE_MAX / 2) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return evzmq__message_reserve(message, message->part_capacity * 2);
 }
 
 static int receive_part(struct evzmq__part *part, void *zmq_socket)
@@ -224,11 +241,42 @@ static enum evzmq__recv finish_recv(struct evzmq_message *message)
     return EVZMQ__RECV_WHOLE;
 }
 
+/* What evzmq__message_recv() does for nearly every message: one part, within the limits. Anything
+ * else is left as if only this part had been received. */
+static bool receive_single(struct evzmq_message *message, void *zmq_socket,
+                           const struct evzmq__message_limits *limits, bool *out_failed)
+{
+    struct evzmq__part *part = message->parts;
+    if (receive_part(part, zmq_socket) < 0) {
+        *out_failed = true;
+        return false;
+    }
+    message->part_count = 1;
+    message->size = part->size;
+    message->is_partial = zmq_msg_more(&part->msg) != 0;
+    part->outside = false;
+    part->data = zmq_msg_data(&part->msg);
+    return !message->is_partial && (limits->bytes == 0 || part->size <= limits->bytes);
+}
+
 enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
                                      const struct evzmq__message_limits *limits)
 {
     if (!message->is_partial) {
+        bool failed = false;
         evzmq__message_reset(message);
+        if (receive_single(message, zmq_socket, limits, &failed)) {
+            return EVZMQ__RECV_WHOLE;
+        }
+        if (failed) {
+            return EVZMQ__RECV_FAILED;
+        }
+        if (is_above_limits(message, limits)) {
+            start_skipping(message);
+        }
+        if (!message->is_partial) {
+            return finish_recv(message);
+        }
     }
     for (int calls = 0; calls < PARTS_PER_CALL; calls++) {
         if (reserve_part(message) < 0) {
@@ -311,6 +359,12 @@ int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq
     const struct evzmq__part *last = &message->parts[message->part_count - 1];
     forget_value(message);
     if (last->size == 0) {
+        return 0;
+    }
+    if (codec->is_raw) {
+        /* What its decode() would make, without memory for it. */
+        message->value = &last->bytes;
+        message->codec = codec;
         return 0;
     }
     if (evzmq__codec_decode(codec, last->data, last->size, arena, &message->value,

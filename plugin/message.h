@@ -19,8 +19,13 @@
  * they lie in the receive buffer or in the block of a kept message. */
 struct evzmq__part {
     zmq_msg_t msg;
-    const void *data;
-    size_t size;
+    union {
+        struct {
+            const void *data;
+            size_t size;
+        };
+        struct evzmq_bytes bytes; /* the same two, as the value of the raw codec */
+    };
     bool outside;
 };
 
@@ -119,6 +124,12 @@ int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq
 /* Appends a part that takes over the bytes of `msg`. Returns 0, or -1 with EINVAL (no message, or
  * one that is lent) or ENOMEM; then `msg` is unchanged. */
 int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
+
+/* Makes room for this many parts. Returns 0, or -1 with ENOMEM. */
+int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
+
+/* Makes an empty part of raw memory. */
+void evzmq__part_init(struct evzmq__part *part);
 
 /* Prepares a part for sending: fills its zmq_msg_t with a copy of some bytes, or with room for
  * them. Return 0, or -1 with ENOMEM. */

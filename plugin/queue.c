@@ -171,6 +171,22 @@ int evzmq__queue_push(struct evzmq__queue *queue, struct evzmq__queue_entry *ent
     return 0;
 }
 
+void evzmq__queue_hasten(struct evzmq__queue *queue, const void *key, size_t key_size)
+{
+    struct evzmq__lane *lane = lane_find(queue, key, key_size);
+    assert(lane != NULL && lane->head != NULL);
+    list_remove(&queue->ready, lane);
+    lane->prev = NULL;
+    lane->next = queue->ready.first;
+    if (lane->next != NULL) {
+        lane->next->prev = lane;
+    } else {
+        queue->ready.last = lane;
+    }
+    queue->ready.first = lane;
+    queue->ready.count++;
+}
+
 struct evzmq__queue_entry *evzmq__queue_peek(const struct evzmq__queue *queue)
 {
     return queue->ready.first == NULL ? NULL : queue->ready.first->head;

@@ -78,6 +78,9 @@ bool evzmq__queue_waits(const struct evzmq__queue *queue, const void *key, size_
 int evzmq__queue_push(struct evzmq__queue *queue, struct evzmq__queue_entry *entry, const void *key,
                       size_t key_size);
 
+/* Puts the lane of this key, which has entries and is ready, before all others. */
+void evzmq__queue_hasten(struct evzmq__queue *queue, const void *key, size_t key_size);
+
 /* The entry to send next, or NULL when no lane is ready. */
 struct evzmq__queue_entry *evzmq__queue_peek(const struct evzmq__queue *queue);
 
