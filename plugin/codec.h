@@ -1,0 +1,46 @@
+/*
+ * Codecs as the library's own files see them.
+ */
+#ifndef EVZMQ_PLUGIN_CODEC_H
+#define EVZMQ_PLUGIN_CODEC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <evzmq/codec.h>
+
+/* Nothing but the reference count changes after evzmq_codec_new(): threads share codecs. */
+struct evzmq_codec {
+    const struct evzmq_codec_methods *methods;
+    void *state;
+    bool is_raw; /* the raw codec: static, so never counted and never freed */
+    atomic_size_t references;
+};
+
+/* Takes a reference, which evzmq_codec_free() gives back. NULL is ignored. */
+void evzmq__codec_ref(struct evzmq_codec *codec);
+
+/*
+ * Makes the report of a decode that failed one that can be relied on: a kind that is a kind and not
+ * OK, an offset within the message. Codecs are written by others too, and the kind indexes
+ * counters.
+ */
+void evzmq__codec_check_error(struct evzmq_decode_error *error, size_t size);
+
+/*
+ * Decodes on the hot path: evzmq_codec_decode() without the checks of its arguments. The result is
+ * -1 with *out_error set, also where memory ran out.
+ */
+static inline int evzmq__codec_decode(const struct evzmq_codec *codec, const void *data,
+                                      size_t size, struct evzmq_arena *arena,
+                                      const void **out_value, struct evzmq_decode_error *out_error)
+{
+    if (codec->methods->decode(codec->state, data, size, arena, out_value, out_error) == 0) {
+        return 0;
+    }
+    evzmq__codec_check_error(out_error, size);
+    return -1;
+}
+
+#endif /* EVZMQ_PLUGIN_CODEC_H */
