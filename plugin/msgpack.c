@@ -34,161 +34,182 @@ struct msgpack_state {
     size_t memory_max;
 };
 
-/* The unpacking template: its callbacks, which put values where the template says. */
+/*
+ * The unpacking template's callbacks.
+ *
+ * What the template passes around as an object is the place of one in the tree: values are written
+ * where they stay, and 8 bytes are copied on their way instead of 24. The places follow from the
+ * order of the bytes. A container's elements take the next free objects of the block, one after the
+ * other (a map's key, value, key, value); the value after the container goes where it would have
+ * gone had the container been a scalar.
+ */
 
 struct tree_user {
     const char *data; /* of the message */
+    msgpack_object *next; /* where the next value goes */
     msgpack_object *free; /* the rest of the block that was cut for the tree */
 };
 
-static inline msgpack_object tree_callback_root(struct tree_user *user)
+static inline msgpack_object *tree_callback_root(struct tree_user *user)
 {
-    (void)user;
-    const msgpack_object object = {.type = MSGPACK_OBJECT_NIL};
+    return user->next;
+}
+
+/* The place of a value that has no elements. */
+static inline msgpack_object *place(struct tree_user *user, msgpack_object_type type,
+                                    msgpack_object **out)
+{
+    msgpack_object *const object = user->next;
+    user->next = object + 1;
+    object->type = type;
+    *out = object;
     return object;
 }
 
-static inline int tree_unsigned(uint64_t value, msgpack_object *out)
+static inline int place_unsigned(struct tree_user *user, uint64_t value, msgpack_object **out)
 {
-    out->type = MSGPACK_OBJECT_POSITIVE_INTEGER;
-    out->via.u64 = value;
+    place(user, MSGPACK_OBJECT_POSITIVE_INTEGER, out)->via.u64 = value;
     return 0;
 }
 
-static inline int tree_signed(int64_t value, msgpack_object *out)
+static inline int place_signed(struct tree_user *user, int64_t value, msgpack_object **out)
 {
-    if (value >= 0) {
-        return tree_unsigned((uint64_t)value, out);
-    }
-    out->type = MSGPACK_OBJECT_NEGATIVE_INTEGER;
-    out->via.i64 = value;
+    /* A positive number is POSITIVE_INTEGER whatever form it came in; the bits are the same. */
+    const msgpack_object_type type =
+        value < 0 ? MSGPACK_OBJECT_NEGATIVE_INTEGER : MSGPACK_OBJECT_POSITIVE_INTEGER;
+    place(user, type, out)->via.i64 = value;
     return 0;
 }
 
 #define TREE_INTEGER(name, type, function)                                                         \
     static inline int tree_callback_##name(struct tree_user *user, type value,                     \
-                                           msgpack_object *out)                                    \
+                                           msgpack_object **out)                                   \
     {                                                                                              \
-        (void)user;                                                                                \
-        return function(value, out);                                                               \
+        return function(user, value, out);                                                         \
     }
 
-TREE_INTEGER(uint8, uint8_t, tree_unsigned)
-TREE_INTEGER(uint16, uint16_t, tree_unsigned)
-TREE_INTEGER(uint32, uint32_t, tree_unsigned)
-TREE_INTEGER(uint64, uint64_t, tree_unsigned)
-TREE_INTEGER(int8, int8_t, tree_signed)
-TREE_INTEGER(int16, int16_t, tree_signed)
-TREE_INTEGER(int32, int32_t, tree_signed)
-TREE_INTEGER(int64, int64_t, tree_signed)
+TREE_INTEGER(uint8, uint8_t, place_unsigned)
+TREE_INTEGER(uint16, uint16_t, place_unsigned)
+TREE_INTEGER(uint32, uint32_t, place_unsigned)
+TREE_INTEGER(uint64, uint64_t, place_unsigned)
+TREE_INTEGER(int8, int8_t, place_signed)
+TREE_INTEGER(int16, int16_t, place_signed)
+TREE_INTEGER(int32, int32_t, place_signed)
+TREE_INTEGER(int64, int64_t, place_signed)
 
-static inline int tree_callback_float(struct tree_user *user, float value, msgpack_object *out)
+static inline int tree_callback_float(struct tree_user *user, float value, msgpack_object **out)
 {
-    (void)user;
-    out->type = MSGPACK_OBJECT_FLOAT32;
-    out->via.f64 = (double)value;
+    place(user, MSGPACK_OBJECT_FLOAT32, out)->via.f64 = (double)value;
     return 0;
 }
 
-static inline int tree_callback_double(struct tree_user *user, double value, msgpack_object *out)
+static inline int tree_callback_double(struct tree_user *user, double value, msgpack_object **out)
 {
-    (void)user;
-    out->type = MSGPACK_OBJECT_FLOAT64;
-    out->via.f64 = value;
+    place(user, MSGPACK_OBJECT_FLOAT64, out)->via.f64 = value;
     return 0;
 }
 
-static inline int tree_callback_nil(struct tree_user *user, msgpack_object *out)
+static inline int tree_callback_nil(struct tree_user *user, msgpack_object **out)
 {
-    (void)user;
-    out->type = MSGPACK_OBJECT_NIL;
+    place(user, MSGPACK_OBJECT_NIL, out)->via.u64 = 0;
     return 0;
 }
 
-static inline int tree_callback_true(struct tree_user *user, msgpack_object *out)
+static inline int tree_callback_true(struct tree_user *user, msgpack_object **out)
 {
-    (void)user;
-    out->type = MSGPACK_OBJECT_BOOLEAN;
-    out->via.boolean = true;
+    place(user, MSGPACK_OBJECT_BOOLEAN, out)->via.boolean = true;
     return 0;
 }
 
-static inline int tree_callback_false(struct tree_user *user, msgpack_object *out)
+static inline int tree_callback_false(struct tree_user *user, msgpack_object **out)
 {
-    (void)user;
-    out->type = MSGPACK_OBJECT_BOOLEAN;
-    out->via.boolean = false;
-    return 0;
-}
-
-static inline int tree_callback_array(struct tree_user *user, size_t count, msgpack_object *out)
-{
-    out->type = MSGPACK_OBJECT_ARRAY;
-    out->via.array.size = 0;
-    out->via.array.ptr = user->free;
-    user->free += count;
-    return 0;
-}
-
-static inline int tree_callback_array_item(struct tree_user *user, msgpack_object *array,
-                                           msgpack_object item)
-{
-    (void)user;
-    array->via.array.ptr[array->via.array.size++] = item;
-    return 0;
-}
-
-static inline int tree_callback_map(struct tree_user *user, size_t count, msgpack_object *out)
-{
-    out->type = MSGPACK_OBJECT_MAP;
-    out->via.map.size = 0;
-    out->via.map.ptr = (msgpack_object_kv *)user->free;
-    user->free += 2 * count;
-    return 0;
-}
-
-static inline int tree_callback_map_item(struct tree_user *user, msgpack_object *map,
-                                         msgpack_object key, msgpack_object value)
-{
-    (void)user;
-    msgpack_object_kv *const pair = &map->via.map.ptr[map->via.map.size++];
-    pair->key = key;
-    pair->val = value;
+    place(user, MSGPACK_OBJECT_BOOLEAN, out)->via.boolean = false;
     return 0;
 }
 
 /* For an empty string the template's position is whatever it was before, or NULL: the message's
  * first byte is as good an address and can be given to any function. */
+static inline const char *get_bytes(const struct tree_user *user, const char *position,
+                                    unsigned int length)
+{
+    return length > 0 ? position : user->data;
+}
+
 static inline int tree_callback_str(struct tree_user *user, const char *base, const char *position,
-                                    unsigned int length, msgpack_object *out)
+                                    unsigned int length, msgpack_object **out)
 {
     (void)base;
-    out->type = MSGPACK_OBJECT_STR;
-    out->via.str.size = length;
-    out->via.str.ptr = length > 0 ? position : user->data;
+    msgpack_object *const object = place(user, MSGPACK_OBJECT_STR, out);
+    object->via.str.size = length;
+    object->via.str.ptr = get_bytes(user, position, length);
     return 0;
 }
 
 static inline int tree_callback_bin(struct tree_user *user, const char *base, const char *position,
-                                    unsigned int length, msgpack_object *out)
+                                    unsigned int length, msgpack_object **out)
 {
     (void)base;
-    out->type = MSGPACK_OBJECT_BIN;
-    out->via.bin.size = length;
-    out->via.bin.ptr = length > 0 ? position : user->data;
+    msgpack_object *const object = place(user, MSGPACK_OBJECT_BIN, out);
+    object->via.bin.size = length;
+    object->via.bin.ptr = get_bytes(user, position, length);
     return 0;
 }
 
 /* Position and length include the type byte. */
 static inline int tree_callback_ext(struct tree_user *user, const char *base, const char *position,
-                                    unsigned int length, msgpack_object *out)
+                                    unsigned int length, msgpack_object **out)
 {
-    (void)user;
     (void)base;
-    out->type = MSGPACK_OBJECT_EXT;
-    out->via.ext.type = (int8_t)*position;
-    out->via.ext.size = length - 1;
-    out->via.ext.ptr = position + 1;
+    msgpack_object *const object = place(user, MSGPACK_OBJECT_EXT, out);
+    object->via.ext.type = (int8_t)*position;
+    object->via.ext.size = length - 1;
+    object->via.ext.ptr = length > 1 ? position + 1 : user->data;
+    return 0;
+}
+
+static inline int tree_callback_array(struct tree_user *user, size_t count, msgpack_object **out)
+{
+    msgpack_object *const object = place(user, MSGPACK_OBJECT_ARRAY, out);
+    object->via.array.size = (uint32_t)count;
+    object->via.array.ptr = user->free;
+    if (count > 0) {
+        user->next = user->free;
+        user->free += count;
+    }
+    return 0;
+}
+
+/* Called after each element. After the last one the container is complete. */
+static inline int tree_callback_array_item(struct tree_user *user, msgpack_object **array,
+                                           msgpack_object *item)
+{
+    (void)item;
+    if (user->next == (*array)->via.array.ptr + (*array)->via.array.size) {
+        user->next = *array + 1;
+    }
+    return 0;
+}
+
+static inline int tree_callback_map(struct tree_user *user, size_t count, msgpack_object **out)
+{
+    msgpack_object *const object = place(user, MSGPACK_OBJECT_MAP, out);
+    object->via.map.size = (uint32_t)count;
+    object->via.map.ptr = (msgpack_object_kv *)user->free;
+    if (count > 0) {
+        user->next = user->free;
+        user->free += 2 * count;
+    }
+    return 0;
+}
+
+static inline int tree_callback_map_item(struct tree_user *user, msgpack_object **map,
+                                         msgpack_object *key, msgpack_object *value)
+{
+    (void)key;
+    (void)value;
+    if (user->next == (msgpack_object *)((*map)->via.map.ptr + (*map)->via.map.size)) {
+        user->next = *map + 1;
+    }
     return 0;
 }
 
@@ -198,11 +219,10 @@ static inline int tree_callback_ext(struct tree_user *user, const char *base, co
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
-#pragma GCC diagnostic ignored "-Wcast-qual"
 #define msgpack_unpack_struct(name) struct tree##name
 #define msgpack_unpack_func(type, name) static inline type tree##name
 #define msgpack_unpack_callback(name) tree_callback##name
-#define msgpack_unpack_object msgpack_object
+#define msgpack_unpack_object struct msgpack_object *
 #define msgpack_unpack_user struct tree_user
 #include <msgpack/unpack_define.h>
 #include <msgpack/unpack_template.h>
@@ -234,6 +254,7 @@ static int tree_decode(const void *state, const void *data, size_t size, struct 
     }
     struct tree_context context;
     context.user.data = data;
+    context.user.next = objects;
     context.user.free = objects + 1;
     tree_init(&context);
     size_t offset = 0;
@@ -244,8 +265,7 @@ static int tree_decode(const void *state, const void *data, size_t size, struct 
         out_error->kind = EVZMQ_DECODE_MALFORMED;
         return -1;
     }
-    objects[0] = tree_data(&context);
-    *out_value = objects;
+    *out_value = tree_data(&context);
     return 0;
 }
 
@@ -421,7 +441,7 @@ struct output {
 static int write_output(void *data, const char *bytes, size_t size)
 {
     struct output *const output = data;
-    if (size > output->left) {
+    if (size > output->left || (bytes == NULL && size > 0)) {
         return -1;
     }
     if (size > 0) {
@@ -438,6 +458,12 @@ static inline int visit_write(void *user, const msgpack_object *object)
     msgpack_packer *const packer = user;
     int result = -1;
     switch (object->type) {
+    case MSGPACK_OBJECT_STR:
+        result = msgpack_pack_str_with_body(packer, object->via.str.ptr, object->via.str.size);
+        break;
+    case MSGPACK_OBJECT_BIN:
+        result = msgpack_pack_bin_with_body(packer, object->via.bin.ptr, object->via.bin.size);
+        break;
     case MSGPACK_OBJECT_ARRAY:
         result = msgpack_pack_array(packer, object->via.array.size);
         break;

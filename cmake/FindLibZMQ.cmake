@@ -1,0 +1,15 @@
+# Finds libzmq: the target LibZMQ::libzmq.
+
+include("${CMAKE_CURRENT_LIST_DIR}/EvzmqFind.cmake")
+include(FindPackageHandleStandardArgs)
+
+evzmq_find_c_library(LibZMQ::libzmq OUT LIBZMQ
+  PKGCONFIG libzmq
+  HEADER zmq.h
+  LIBRARY zmq libzmq)
+evzmq_read_version(LibZMQ_VERSION "${LIBZMQ_INCLUDE_DIR}/zmq.h"
+  ZMQ_VERSION_MAJOR ZMQ_VERSION_MINOR ZMQ_VERSION_PATCH)
+
+find_package_handle_standard_args(LibZMQ
+  REQUIRED_VARS LIBZMQ_LIBRARY LIBZMQ_INCLUDE_DIR
+  VERSION_VAR LibZMQ_VERSION)

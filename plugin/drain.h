@@ -1,0 +1,74 @@
+/*
+ * drain.h (L1): repeating a step until there is nothing left or a budget is spent. Pure: it knows
+ * neither libevent nor libzmq; it is used for receiving and for sending.
+ *
+ * The default budgets, and why. One pass holds up everything else on the loop, so it must be short
+ * against a millisecond timer; each pass also costs one turn of the loop (about 2 microseconds with
+ * epoll), so it must be long against that. See the constants below.
+ */
+#ifndef EVZMQ_DRAIN_H
+#define EVZMQ_DRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    EVZMQ__BUDGET_MESSAGES = 1024,
+    EVZMQ__BUDGET_BYTES = 4 * 1024 * 1024,
+    EVZMQ__BUDGET_USEC = 500
+};
+
+struct evzmq__budget {
+    size_t messages;
+    size_t bytes;
+    unsigned usec;
+};
+
+/* What one step did. */
+enum evzmq__step {
+    EVZMQ__STEP_DONE, /* one message; go on */
+    EVZMQ__STEP_EMPTY, /* nothing left: EAGAIN */
+    EVZMQ__STEP_PAUSED, /* the user, or the end of the object, stopped this direction */
+    EVZMQ__STEP_STATE, /* the socket's state machine forbids it now: EFSM */
+    EVZMQ__STEP_BREAK, /* the loop is asked to break: stop, but remember there may be more */
+    EVZMQ__STEP_RETRY /* a passing failure: stop, and try again later */
+};
+
+/* Why a drain ended: one of the steps above, or this. */
+enum evzmq__drain_stop {
+    EVZMQ__STOP_EMPTY = EVZMQ__STEP_EMPTY,
+    EVZMQ__STOP_PAUSED = EVZMQ__STEP_PAUSED,
+    EVZMQ__STOP_STATE = EVZMQ__STEP_STATE,
+    EVZMQ__STOP_BREAK = EVZMQ__STEP_BREAK,
+    EVZMQ__STOP_RETRY = EVZMQ__STEP_RETRY,
+    EVZMQ__STOP_BUDGET
+};
+
+/* What is left of a budget in the course of one pass. */
+struct evzmq__meter {
+    size_t messages; /* left */
+    size_t bytes; /* left */
+    uint64_t started; /* nanoseconds */
+    uint64_t limit; /* nanoseconds from started */
+    uint64_t checked; /* when the clock was last read */
+    uint64_t (*clock_ns)(void);
+    size_t stride; /* messages between two readings of the clock */
+    size_t until; /* messages until the next reading */
+    bool spent;
+};
+
+/* Starts a pass. The clock is read once, for both directions of a pass: `now` is its value. */
+void evzmq__meter_start(struct evzmq__meter *meter, const struct evzmq__budget *budget,
+                        uint64_t now, uint64_t (*clock_ns)(void));
+
+/* Accounts for one message and says whether the budget is spent. */
+bool evzmq__meter_charge(struct evzmq__meter *meter, size_t bytes);
+
+/* Repeats step(arg, &bytes) until it says stop or the budget is spent. Makes no step with a budget
+ * that is spent already. */
+enum evzmq__drain_stop evzmq__drain_run(struct evzmq__meter *meter,
+                                        enum evzmq__step (*step)(void *arg, size_t *out_bytes),
+                                        void *arg);
+
+#endif /* EVZMQ_DRAIN_H */

@@ -1,0 +1,284 @@
+/*
+ * input.c (L3): receiving in a pass: message_recv, place, decode, deliver.
+ */
+#include "socket.h"
+
+#include <errno.h>
+
+#include "arena.h"
+#include "base.h"
+
+enum {
+    /* Messages up to this size are copied into the receive buffer in EVZMQ_RECEIVE_AUTO. */
+    AUTO_COPY_MAX = 1024,
+    /* The receive buffer starts with this size and doubles. */
+    BUFFER_MIN = 4096
+};
+
+/* What the drain is to do after a callback. */
+static enum evzmq__step after_callback(const struct evzmq_socket *socket)
+{
+    if (socket->pause != 0) {
+        return EVZMQ__STEP_PAUSED;
+    }
+    return evzmq__loop_is_breaking(socket->base->event_base) ? EVZMQ__STEP_BREAK : EVZMQ__STEP_DONE;
+}
+
+/* A REP socket that does not answer a request can never receive another one. */
+static void answer_bad_request(struct evzmq_socket *socket)
+{
+    if (evzmq__socket_is_alive(socket) && socket->reply_due) {
+        (void)evzmq_socket_write(socket, NULL, 0);
+    }
+}
+
+static enum evzmq__step report_bad_message(struct evzmq__pass *pass, struct evzmq_message *message)
+{
+    struct evzmq_socket *socket = pass->socket;
+    socket->counters.decode_errors[message->decode_error.kind]++;
+    const struct evzmq_event event = {.size = sizeof(event),
+                                      .type = EVZMQ_EVENT_DECODE_ERROR,
+                                      .error = EBADMSG,
+                                      .kind = message->decode_error.kind,
+                                      .offset = message->decode_error.offset,
+                                      .message = message};
+    evzmq__socket_report(socket, &event);
+    answer_bad_request(socket);
+    return after_callback(socket);
+}
+
+static enum evzmq__step report_skipped(struct evzmq__pass *pass,
+                                       const struct evzmq_message *message)
+{
+    struct evzmq_socket *socket = pass->socket;
+    socket->counters.oversize_dropped++;
+    socket->counters.oversize_bytes += message->skipped_bytes;
+    const struct evzmq_event event = {.size = sizeof(event),
+                                      .type = EVZMQ_EVENT_MESSAGE_TOO_LARGE,
+                                      .error = EMSGSIZE,
+                                      .size_bytes = message->skipped_bytes,
+                                      .parts = message->skipped_parts};
+    evzmq__socket_report(socket, &event);
+    answer_bad_request(socket);
+    return after_callback(socket);
+}
+
+/* Makes the receive buffer hold `size` bytes. Returns whether it does. */
+static bool reserve_buffer(struct evzmq__base *base, size_t size)
+{
+    if (size > base->buffer_max) {
+        return false;
+    }
+    size_t wanted = BUFFER_MIN;
+    while (wanted < size) {
+        wanted *= 2;
+    }
+    wanted = wanted < base->buffer_max ? wanted : base->buffer_max;
+    unsigned char *buffer = evzmq__malloc(wanted);
+    if (buffer == NULL) {
+        return false;
+    }
+    evzmq__free(base->buffer);
+    base->buffer = buffer;
+    base->buffer_size = wanted;
+    return true;
+}
+
+static void copy_into_buffer(struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    struct evzmq__base *base = socket->base;
+    const size_t size = evzmq__message_flat_size(message);
+    const bool fits = size <= base->buffer_size && base->buffer_size <= base->buffer_max;
+    if (fits || reserve_buffer(base, size)) {
+        evzmq__message_flatten(message, base->buffer);
+    } else {
+        socket->counters.spills++;
+    }
+}
+
+static void copy_into_block(struct evzmq_message *message)
+{
+    message->block = evzmq__malloc(evzmq__message_flat_size(message));
+    if (message->block != NULL) {
+        evzmq__message_flatten(message, message->block);
+    }
+}
+
+/* Brings the bytes of a received message, of which there are some, to where the socket's mode wants
+ * them. Where memory is short they stay in libzmq's, which is always right. */
+static void place(struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    switch (socket->mode) {
+    case EVZMQ_RECEIVE_INTO:
+        copy_into_buffer(socket, message);
+        break;
+    case EVZMQ_RECEIVE_OWNED:
+        copy_into_block(message);
+        break;
+    default: /* EVZMQ_RECEIVE_AUTO, EVZMQ_RECEIVE_IN_PLACE */
+        if (message->size <= AUTO_COPY_MAX && socket->mode == EVZMQ_RECEIVE_AUTO &&
+            socket->base->buffer_max > 0) {
+            copy_into_buffer(socket, message);
+        }
+        break;
+    }
+}
+
+void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    switch (socket->type->envelope) {
+    case EVZMQ__ENVELOPE_EMPTY:
+        evzmq__message_set_envelope(message, 0);
+        break;
+    case EVZMQ__ENVELOPE_ID:
+        evzmq__message_set_envelope(message, 1);
+        break;
+    case EVZMQ__ENVELOPE_DELIMITED:
+        evzmq__message_set_envelope(message, evzmq__message_find_body(message));
+        break;
+    default: /* EVZMQ__ENVELOPE_NONE */
+        break;
+    }
+}
+
+/* Decodes the last part of a message, unless it is empty. */
+static int decode(struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    struct evzmq_arena *arena = socket->base->arena;
+    struct evzmq__part *last = &message->parts[message->part_count - 1];
+    if (!socket->type->decodes || last->size == 0) {
+        return 0;
+    }
+    if (socket->codec->is_raw) {
+        /* What its decode() would make, without memory for it. */
+        message->value = &last->bytes;
+        message->codec = socket->codec;
+        return 0;
+    }
+    if (evzmq__arena_get_used(arena) > 0) {
+        evzmq_arena_reset(arena);
+    }
+    return evzmq__message_decode_last(message, socket->codec, arena);
+}
+
+/* Gives one received message to the user. */
+static enum evzmq__step deliver(struct evzmq__pass *pass, struct evzmq_message *message)
+{
+    struct evzmq_socket *socket = pass->socket;
+    if (socket->type->envelope != EVZMQ__ENVELOPE_NONE) {
+        evzmq__socket_set_envelope(socket, message);
+        socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
+    }
+    if (message->size > 0) {
+        place(socket, message);
+    }
+    enum evzmq__step step;
+    socket->delivering = true;
+    if (decode(socket, message) < 0) {
+        step = report_bad_message(pass, message);
+    } else {
+        socket->read_cb(socket, message, socket->arg);
+        step = after_callback(socket);
+    }
+    socket->delivering = false;
+    if (socket->codec_retired != NULL) {
+        evzmq_codec_free(socket->codec_retired);
+        socket->codec_retired = NULL;
+    }
+    return step;
+}
+
+/* The message that passes receive into. NULL with ENOMEM. */
+static struct evzmq_message *get_receiving(struct evzmq_socket *socket)
+{
+    struct evzmq__base *base = socket->base;
+    if (socket->partial != NULL) {
+        evzmq__message_destroy(base->receiving);
+        base->receiving = socket->partial;
+        socket->partial = NULL;
+    }
+    if (base->receiving == NULL) {
+        base->receiving = evzmq__message_create();
+        if (base->receiving == NULL) {
+            return NULL;
+        }
+        base->receiving->is_lent = true;
+    }
+    if (base->arena == NULL) {
+        base->arena = evzmq_arena_new();
+    }
+    return base->arena == NULL ? NULL : base->receiving;
+}
+
+static enum evzmq__step receive_failed(struct evzmq__pass *pass, int error)
+{
+    struct evzmq_socket *socket = pass->socket;
+    if (error == EAGAIN) {
+        socket->counters.receive_eagains++;
+        socket->touched = false;
+        return EVZMQ__STEP_EMPTY;
+    }
+    if (error == EFSM) {
+        return EVZMQ__STEP_STATE;
+    }
+    if (evzmq__is_terminal(error)) {
+        evzmq__pass_terminate(pass, error);
+        return EVZMQ__STEP_PAUSED;
+    }
+    return evzmq__pass_retry_later(pass, error);
+}
+
+/* What else than a whole message a receive can give. */
+static enum evzmq__step receive_otherwise(struct evzmq__pass *pass, struct evzmq_message *message,
+                                          enum evzmq__recv result, size_t *out_bytes)
+{
+    struct evzmq_socket *socket = pass->socket;
+    const int error = errno;
+    if (message->is_partial) {
+        /* It waits with its socket: the next socket to receive gets another message. */
+        socket->partial = message;
+        socket->base->receiving = NULL;
+    }
+    if (result == EVZMQ__RECV_PARTIAL) {
+        return EVZMQ__STEP_DONE;
+    }
+    if (result == EVZMQ__RECV_FAILED) {
+        return receive_failed(pass, error);
+    }
+    *out_bytes = (size_t)message->skipped_bytes;
+    socket->counters.messages_in++;
+    socket->counters.bytes_in += message->skipped_bytes;
+    socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
+    return report_skipped(pass, message);
+}
+
+/* Receives and delivers one message. */
+static enum evzmq__step receive_step(void *arg, size_t *out_bytes)
+{
+    struct evzmq__pass *pass = arg;
+    struct evzmq_socket *socket = pass->socket;
+    struct evzmq_message *message = socket->base->receiving;
+    if (message == NULL || socket->partial != NULL || socket->base->arena == NULL) {
+        message = get_receiving(socket);
+        if (message == NULL) {
+            return receive_failed(pass, ENOMEM);
+        }
+    }
+    const enum evzmq__recv result =
+        evzmq__message_recv(message, socket->zmq_socket, &socket->limits);
+    if (result != EVZMQ__RECV_WHOLE) {
+        return receive_otherwise(pass, message, result, out_bytes);
+    }
+    *out_bytes = message->size;
+    socket->counters.messages_in++;
+    socket->counters.bytes_in += message->size;
+    return deliver(pass, message);
+}
+
+enum evzmq__drain_stop evzmq__pass_receive(struct evzmq__pass *pass)
+{
+    if (pass->socket->pause != 0) {
+        return EVZMQ__STOP_PAUSED;
+    }
+    return evzmq__drain_run(&pass->read, receive_step, pass);
+}

@@ -1,0 +1,227 @@
+/*
+ * loop.c (L2): see loop.h.
+ */
+#include "loop.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include <event2/event.h>
+
+#include "base.h"
+
+static void on_fd(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct evzmq__source *source = arg;
+    if (source->callback != NULL) {
+        if (source->delayed) {
+            (void)event_del(source->timer);
+            source->delayed = false;
+        }
+        source->callback(source->arg, EVZMQ__WAKEUP_FD);
+    }
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    struct evzmq__source *source = arg;
+    const enum evzmq__wakeup why = source->delayed ? EVZMQ__WAKEUP_DELAY : EVZMQ__WAKEUP_TURN;
+    source->scheduled = false;
+    source->delayed = false;
+    if (source->callback != NULL) {
+        source->callback(source->arg, why);
+    }
+}
+
+struct evzmq__source *evzmq__source_new(struct event_base *event_base, int fd,
+                                        evzmq__source_cb callback, void *arg)
+{
+    struct evzmq__source *source = evzmq__calloc(1, sizeof(*source));
+    if (source == NULL) {
+        return NULL;
+    }
+    source->callback = callback;
+    source->arg = arg;
+    source->fd_event = event_new(event_base, fd, EV_READ | EV_PERSIST, on_fd, source);
+    source->timer = evtimer_new(event_base, on_timer, source);
+    if (source->fd_event == NULL || source->timer == NULL ||
+        event_add(source->fd_event, NULL) < 0) {
+        evzmq__source_free(source);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return source;
+}
+
+bool evzmq__source_schedule(struct evzmq__source *source)
+{
+    if (source->scheduled || source->callback == NULL) {
+        return false;
+    }
+    const struct timeval no_delay = {0, 0};
+    source->scheduled = evtimer_add(source->timer, &no_delay) == 0;
+    source->delayed = source->delayed && !source->scheduled;
+    return source->scheduled;
+}
+
+void evzmq__source_schedule_after(struct evzmq__source *source, unsigned delay_usec)
+{
+    if (source->scheduled || source->callback == NULL) {
+        return;
+    }
+    const struct timeval delay = {(time_t)(delay_usec / 1000000),
+                                  (suseconds_t)(delay_usec % 1000000)};
+    source->delayed = evtimer_add(source->timer, &delay) == 0;
+}
+
+void evzmq__source_stop(struct evzmq__source *source)
+{
+    source->callback = NULL;
+    source->scheduled = false;
+    source->delayed = false;
+    if (source->fd_event != NULL) {
+        event_free(source->fd_event);
+        source->fd_event = NULL;
+    }
+    if (source->timer != NULL) {
+        event_free(source->timer);
+        source->timer = NULL;
+    }
+}
+
+static int set_event_priority(struct event *event, int priority)
+{
+    return event_priority_set(event, priority) < 0 ? -1 : 0;
+}
+
+int evzmq__source_set_priority(struct evzmq__source *source, int priority)
+{
+    const int count = event_base_get_npriorities(event_get_base(source->fd_event));
+    if (priority < 0 || priority >= count) {
+        errno = EINVAL;
+        return -1;
+    }
+    /* An event that is waiting to run keeps its place, so both are taken off first. The readable
+     * edge survives that: the fd stays readable until ZMQ_EVENTS is read. */
+    const bool scheduled = source->scheduled || source->delayed;
+    (void)event_del(source->fd_event);
+    (void)event_del(source->timer);
+    source->scheduled = false;
+    source->delayed = false;
+    int result = set_event_priority(source->fd_event, priority);
+    if (set_event_priority(source->timer, priority) < 0) {
+        result = -1;
+    }
+    if (event_add(source->fd_event, NULL) < 0) {
+        result = -1;
+    }
+    if (scheduled) {
+        (void)evzmq__source_schedule(source);
+    }
+    return result;
+}
+
+void evzmq__source_free(struct evzmq__source *source)
+{
+    if (source != NULL) {
+        evzmq__source_stop(source);
+        evzmq__free(source);
+    }
+}
+
+void evzmq__source_abandon(struct evzmq__source *source, struct evzmq__source **list)
+{
+    source->callback = NULL;
+    source->arg = NULL;
+    source->next_abandoned = *list;
+    *list = source;
+}
+
+void evzmq__source_free_abandoned(struct evzmq__source **list)
+{
+    while (*list != NULL) {
+        struct evzmq__source *source = *list;
+        *list = source->next_abandoned;
+        evzmq__source_free(source);
+    }
+}
+
+struct evzmq__timer {
+    struct event *event;
+    void (*callback)(void *arg);
+    void *arg;
+};
+
+static void on_timeout(evutil_socket_t fd, short what, void *arg)
+{
+    (void)fd;
+    (void)what;
+    const struct evzmq__timer *timer = arg;
+    timer->callback(timer->arg);
+}
+
+struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*callback)(void *arg),
+                                      void *arg)
+{
+    struct evzmq__timer *timer = evzmq__calloc(1, sizeof(*timer));
+    if (timer == NULL) {
+        return NULL;
+    }
+    timer->callback = callback;
+    timer->arg = arg;
+    timer->event = evtimer_new(event_base, on_timeout, timer);
+    if (timer->event == NULL) {
+        evzmq__free(timer);
+        errno = ENOMEM;
+        return NULL;
+    }
+    return timer;
+}
+
+int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay)
+{
+    if (evtimer_add(timer->event, delay) < 0) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return 0;
+}
+
+void evzmq__timer_stop(struct evzmq__timer *timer)
+{
+    (void)evtimer_del(timer->event);
+}
+
+void evzmq__timer_free(struct evzmq__timer *timer)
+{
+    if (timer != NULL) {
+        event_free(timer->event);
+        evzmq__free(timer);
+    }
+}
+
+bool evzmq__loop_is_breaking(struct event_base *event_base)
+{
+    return event_base_got_break(event_base) != 0;
+}
+
+int evzmq__loop_turn(struct event_base *event_base)
+{
+    return event_base_loop(event_base, EVLOOP_ONCE);
+}
+
+bool evzmq__loop_was_ended(struct event_base *event_base)
+{
+    return event_base_got_break(event_base) != 0 || event_base_got_exit(event_base) != 0;
+}
+
+uint64_t evzmq__clock_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}

@@ -1,0 +1,203 @@
+/*
+ * message.h (L1): whole multipart messages on libzmq's side: receiving, sending, and where the
+ * bytes of their parts lie.
+ */
+#ifndef EVZMQ_PLUGIN_MESSAGE_H
+#define EVZMQ_PLUGIN_MESSAGE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <zmq.h>
+
+#include <evzmq/message.h>
+
+#include "queue.h"
+
+/* One part. Its zmq_msg_t is always initialised. The bytes lie in it unless `outside` is set: then
+ * they lie in the receive buffer or in the block of a kept message. */
+struct evzmq__part {
+    zmq_msg_t msg;
+    union {
+        struct {
+            const void *data;
+            size_t size;
+        };
+        struct evzmq_bytes bytes; /* the same two, as the value of the raw codec */
+    };
+    bool outside;
+};
+
+struct evzmq_envelope {
+    const struct evzmq_message *message; /* its first parts are the envelope; or NULL: a copy */
+    size_t part_count;
+    struct evzmq_bytes *copies;
+};
+
+enum { EVZMQ__MESSAGE_PARTS_INLINE = 4 };
+
+struct evzmq_message {
+    struct evzmq__queue_entry entry; /* first: the output queue holds messages by it */
+    struct evzmq__part *parts;
+    size_t part_count;
+    size_t part_capacity; /* the zmq_msg_t of all of them are initialised */
+    size_t size; /* of all parts */
+    size_t parts_sent; /* of a message whose sending a signal interrupted; else 0 */
+
+    bool is_lent; /* to a callback; not the user's to free or to change */
+    bool is_partial; /* more parts are to be received */
+    bool is_skipping; /* too large: the rest is received and dropped */
+    bool has_envelope; /* envelope is valid */
+    bool has_error; /* decode_error is valid */
+
+    /* While skipping: what was dropped so far, parts and bytes kept before included. */
+    size_t skipped_parts;
+    uint64_t skipped_bytes;
+
+    struct evzmq_envelope envelope;
+    const struct evzmq_codec *codec; /* of value */
+    const void *value;
+    struct evzmq_decode_error decode_error;
+
+    /* Owned messages only. */
+    struct evzmq_codec *codec_held; /* a reference */
+    struct evzmq_arena *arena; /* of value; made on the first decode */
+    void *block; /* small parts of a kept message, or an `owned` mode copy */
+    struct evzmq__part parts_inline[EVZMQ__MESSAGE_PARTS_INLINE];
+};
+
+/* Limits that evzmq__message_recv() applies. 0: none. */
+struct evzmq__message_limits {
+    size_t bytes;
+    size_t parts;
+};
+
+enum evzmq__recv {
+    EVZMQ__RECV_WHOLE,
+    EVZMQ__RECV_PARTIAL, /* some parts are there; call again with the same message */
+    EVZMQ__RECV_SKIPPED, /* a whole message was above the limits and is gone; see skipped_* */
+    EVZMQ__RECV_FAILED /* errno: EAGAIN (nothing there), EINTR, ENOMEM, EFSM, ETERM, ... */
+};
+
+/* Makes an empty message. NULL with ENOMEM. */
+struct evzmq_message *evzmq__message_create(void);
+
+/* Frees a message whatever its flags. NULL is ignored. */
+void evzmq__message_destroy(struct evzmq_message *message);
+
+/* Lets go of what only some messages have: more parts than one, a block. */
+void evzmq__message_reset_rest(struct evzmq_message *message);
+
+/* Empties a message for the next one. The bytes of its first part are kept until that is received:
+ * libzmq lets go of them then, which saves a call for each message. */
+static inline void evzmq__message_reset(struct evzmq_message *message)
+{
+    if (message->part_count > 1 || message->block != NULL) {
+        evzmq__message_reset_rest(message);
+    }
+    message->part_count = 0;
+    message->size = 0;
+    message->is_skipping = false;
+    message->has_envelope = false;
+    message->has_error = false;
+    message->codec = NULL;
+    message->value = NULL;
+}
+
+/* Lets go of all bytes, the first part's too. */
+void evzmq__message_release(struct evzmq_message *message);
+
+/*
+ * Receives a whole multipart message, or goes on with a partial one.
+ *
+ * libzmq hands out multipart messages atomically: once the first part is there, all are. The only
+ * things that can come between are a signal and our own limits on work per call; then the parts so
+ * far stay in the message, which is marked partial. A failure with a message that is not partial
+ * leaves it empty.
+ */
+static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
+                                                   const struct evzmq__message_limits *limits);
+
+/* The same, after libzmq was called for the first part with `result` and errno; or, with a message
+ * that is partial, before it was. */
+enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message, void *zmq_socket,
+                                          const struct evzmq__message_limits *limits, int result);
+
+/* Copies all parts into memory of at least evzmq__message_flat_size() bytes, aligned as malloc's,
+ * and points the parts there. */
+void evzmq__message_flatten(struct evzmq_message *message, void *memory);
+size_t evzmq__message_flat_size(const struct evzmq_message *message);
+
+/* Finds the end of the envelope of a ROUTER message: the routing id, or everything up to and
+ * including the first empty part that is not the last. */
+size_t evzmq__message_find_body(const struct evzmq_message *message);
+
+/* Marks the first parts as the envelope. */
+void evzmq__message_set_envelope(struct evzmq_message *message, size_t part_count);
+
+/* Decodes the last part. An empty one has no value and no error. Returns 0, or -1 with the error in
+ * the message. */
+int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq_codec *codec,
+                               struct evzmq_arena *arena);
+
+/* Appends a part that takes over the bytes of `msg`. Returns 0, or -1 with EINVAL (no message, or
+ * one that is lent) or ENOMEM; then `msg` is unchanged. */
+int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
+
+/* Makes room for this many parts. Returns 0, or -1 with ENOMEM. */
+int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
+
+/* Makes an empty part of raw memory. */
+void evzmq__part_init(struct evzmq__part *part);
+
+/* Prepares a part for sending: fills its zmq_msg_t with a copy of some bytes, or with room for
+ * them. Return 0, or -1 with ENOMEM. */
+int evzmq__part_fill(struct evzmq__part *part, const void *data, size_t size);
+int evzmq__part_reserve(struct evzmq__part *part, size_t size, void **out_data);
+
+/* Lets go of the bytes; the part stays initialised and empty. */
+void evzmq__part_clear(struct evzmq__part *part);
+
+/* Moves bytes from one part to another, which must be empty. */
+void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from);
+
+/*
+ * Sends a multipart message, all of it or nothing, without waiting.
+ *
+ * libzmq accepts part by part, and when the peer goes away in the middle it answers EAGAIN and then
+ * drops what follows up to the end of that message (lb.cpp, sendpipe). So the parts are kept until
+ * the last is accepted; on EAGAIN in the middle the dropped message is finished, and the whole is
+ * to be sent again.
+ *
+ * Returns 0 with the parts emptied, or -1 with errno: EAGAIN; EINTR, when *parts_sent parts are
+ * with libzmq and the call must be made again before anything else is sent; others as
+ * zmq_msg_send(). *out_restarted is set when a message was begun in vain.
+ */
+int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
+                      bool *out_restarted);
+
+/* Nearly every message has one part and is within the limits: that path is short and inlined. */
+static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
+                                                   const struct evzmq__message_limits *limits)
+{
+    int result = -1;
+    if (!message->is_partial) {
+        struct evzmq__part *part = message->parts;
+        evzmq__message_reset(message);
+        result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
+        if (result >= 0 && result < INT_MAX && zmq_msg_more(&part->msg) == 0 &&
+            (limits->bytes == 0 || (size_t)result <= limits->bytes)) {
+            part->data = zmq_msg_data(&part->msg);
+            part->size = (size_t)result;
+            part->outside = false;
+            message->part_count = 1;
+            message->size = (size_t)result;
+            return EVZMQ__RECV_WHOLE;
+        }
+    }
+    return evzmq__message_recv_rest(message, zmq_socket, limits, result);
+}
+
+#endif /* EVZMQ_PLUGIN_MESSAGE_H */

@@ -1,0 +1,229 @@
+/*
+ * registry.c (L2): see registry.h. One mutex guards the list of records, their reference counts and
+ * the set of attached ZeroMQ sockets. It is held for a few instructions and never across a
+ * callback, and it is taken around fork(), so that the child finds it free.
+ */
+#include "registry.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+
+#include <evzmq/base.h>
+#include <evzmq/codec.h>
+
+#include "base.h"
+#include "loop.h"
+#include "message.h"
+
+static pthread_mutex_t registry_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_once_t fork_handlers_once = PTHREAD_ONCE_INIT;
+static int fork_handlers_error;
+static struct evzmq__base *bases;
+static struct evzmq__table attachments;
+
+/* Counts the forks between the first process and this one. Written in a child before it runs any
+ * other code, so that plain reads are enough; atomic because other threads of the child may exist
+ * by the time it is read. */
+static _Atomic unsigned long generation;
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+}
+
+static void after_fork_in_parent(void)
+{
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+static void install_fork_handlers(void)
+{
+    fork_handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static unsigned long current_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+bool evzmq__base_is_stale(const struct evzmq__base *base)
+{
+    return base->generation != current_generation();
+}
+
+static struct evzmq__base *find_locked(struct event_base *event_base)
+{
+    struct evzmq__base *base = bases;
+    while (base != NULL && base->event_base != event_base) {
+        base = base->next;
+    }
+    return base;
+}
+
+struct evzmq__base *evzmq__base_find(struct event_base *event_base)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    struct evzmq__base *base = find_locked(event_base);
+    (void)pthread_mutex_unlock(&registry_mutex);
+    return base;
+}
+
+static struct evzmq__base *make_locked(struct event_base *event_base)
+{
+    struct evzmq__base *base = evzmq__calloc(1, sizeof(*base));
+    if (base == NULL) {
+        return NULL;
+    }
+    base->event_base = event_base;
+    base->generation = current_generation();
+    base->owner = pthread_self();
+    base->buffer_max = EVZMQ_RECEIVE_BUFFER_DEFAULT;
+    base->next = bases;
+    bases = base;
+    return base;
+}
+
+struct evzmq__base *evzmq__base_acquire(struct event_base *event_base)
+{
+    (void)pthread_once(&fork_handlers_once, install_fork_handlers);
+    if (fork_handlers_error != 0) {
+        errno = fork_handlers_error;
+        return NULL;
+    }
+    (void)pthread_mutex_lock(&registry_mutex);
+    struct evzmq__base *base = find_locked(event_base);
+    if (base == NULL) {
+        base = make_locked(event_base);
+    } else if (evzmq__base_is_stale(base)) {
+        errno = ECHILD;
+        base = NULL;
+    }
+    if (base != NULL) {
+        base->references++;
+    }
+    const int error = errno;
+    (void)pthread_mutex_unlock(&registry_mutex);
+    errno = error;
+    return base;
+}
+
+void evzmq__base_ref(struct evzmq__base *base)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    base->references++;
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+static void unlink_locked(struct evzmq__base *base)
+{
+    struct evzmq__base **link = &bases;
+    while (*link != base) {
+        link = &(*link)->next;
+    }
+    *link = base->next;
+}
+
+static void record_free(struct evzmq__base *base)
+{
+    evzmq__message_destroy(base->receiving);
+    evzmq_arena_free(base->arena);
+    evzmq__free(base->buffer);
+    evzmq__free(base);
+}
+
+void evzmq__base_release(struct evzmq__base *base)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    const bool last = --base->references == 0 && base->abandoned == NULL;
+    if (last) {
+        unlink_locked(base);
+    }
+    (void)pthread_mutex_unlock(&registry_mutex);
+    if (last) {
+        record_free(base);
+    }
+}
+
+int evzmq_after_fork(struct event_base *event_base)
+{
+    if (event_base == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct evzmq__base *base = evzmq__base_find(event_base);
+    if (base == NULL || !evzmq__base_is_stale(base)) {
+        return 0;
+    }
+    if (base->sockets > 0 || base->references > 0) {
+        errno = EBUSY;
+        return -1;
+    }
+    evzmq__source_free_abandoned(&base->abandoned);
+    evzmq__base_ref(base);
+    evzmq__base_release(base);
+    return 0;
+}
+
+int evzmq_base_set_receive_buffer(struct event_base *event_base, size_t bytes)
+{
+    if (event_base == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct evzmq__base *base = evzmq__base_find(event_base);
+    if (base == NULL) {
+        errno = ENOENT;
+        return -1;
+    }
+    if (evzmq__base_is_stale(base)) {
+        errno = ECHILD;
+        return -1;
+    }
+    base->buffer_max = bytes;
+    return 0;
+}
+
+static struct evzmq__attachment *attachment_find_locked(const void *zmq_socket, uint64_t hash)
+{
+    struct evzmq__table_node *node = evzmq__table_find(&attachments, hash);
+    for (; node != NULL; node = evzmq__table_find_next(node)) {
+        struct evzmq__attachment *attachment =
+            (struct evzmq__attachment *)((char *)node - offsetof(struct evzmq__attachment, node));
+        if (attachment->zmq_socket == zmq_socket) {
+            return attachment;
+        }
+    }
+    return NULL;
+}
+
+int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket)
+{
+    const uint64_t hash = evzmq__hash(&zmq_socket, sizeof(zmq_socket));
+    int result = 0;
+    (void)pthread_mutex_lock(&registry_mutex);
+    if (attachment_find_locked(zmq_socket, hash) != NULL) {
+        errno = EBUSY;
+        result = -1;
+    } else {
+        attachment->zmq_socket = zmq_socket;
+        result = evzmq__table_insert(&attachments, &attachment->node, hash);
+    }
+    (void)pthread_mutex_unlock(&registry_mutex);
+    return result;
+}
+
+void evzmq__detach(struct evzmq__attachment *attachment)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    evzmq__table_remove(&attachments, &attachment->node);
+    if (attachments.count == 0) {
+        evzmq__table_clear(&attachments);
+    }
+    (void)pthread_mutex_unlock(&registry_mutex);
+}

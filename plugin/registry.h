@@ -1,0 +1,74 @@
+/*
+ * registry.h (L2): what this library keeps for an event base, and which ZeroMQ sockets are
+ * attached.
+ *
+ * libevent has no place for a plugin's data on an event_base, so a process-wide registry maps bases
+ * to records, behind a mutex, since bases live in different threads. A record is reference-counted
+ * by the sockets of its base and by a pass that runs; everything in it but the list links is used
+ * by the base's own thread only.
+ */
+#ifndef EVZMQ_REGISTRY_H
+#define EVZMQ_REGISTRY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "table.h"
+
+struct event_base;
+struct evzmq_arena;
+struct evzmq_message;
+struct evzmq__source;
+
+struct evzmq__base {
+    struct event_base *event_base;
+    struct evzmq__base *next; /* in the registry; under its mutex */
+    size_t references; /* under the registry's mutex */
+    size_t sockets; /* attached to the base */
+    unsigned long generation; /* of the process that made the record; see evzmq__base_is_stale() */
+    pthread_t owner; /* the thread of the latest pass: the one that dispatches */
+    unsigned depth; /* passes that are running now: not 0 inside a callback */
+
+    /* The receive buffer: one for all sockets, since one message is delivered at a time. */
+    unsigned char *buffer;
+    size_t buffer_size;
+    size_t buffer_max;
+    struct evzmq_message *receiving; /* the message passes receive into; NULL until the first */
+    struct evzmq_arena *arena; /* of decoded values; NULL until the first */
+
+    struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down */
+};
+
+/* Finds or makes the record of a base and takes a reference.
+ * NULL with ENOMEM, or ECHILD (the record is the parent process's). */
+struct evzmq__base *evzmq__base_acquire(struct event_base *event_base);
+
+/* Finds the record of a base without a reference; NULL when it has none. */
+struct evzmq__base *evzmq__base_find(struct event_base *event_base);
+
+/* Takes one more reference. */
+void evzmq__base_ref(struct evzmq__base *base);
+
+/* Gives a reference back. The last one frees the record and all it holds, except what a forked
+ * child has abandoned: then it stays until evzmq_after_fork(). */
+void evzmq__base_release(struct evzmq__base *base);
+
+/* Whether the record was made by a process of which this one is a forked child. It is a comparison
+ * of two numbers: asking the system for the process id costs as much as receiving a message. */
+bool evzmq__base_is_stale(const struct evzmq__base *base);
+
+/* The registration of one ZeroMQ socket; lives in its adapter. */
+struct evzmq__attachment {
+    struct evzmq__table_node node;
+    void *zmq_socket;
+};
+
+/* Registers a ZeroMQ socket. Returns 0, or -1 with EBUSY (attached already) or ENOMEM. */
+int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket);
+
+/* Ends a registration. */
+void evzmq__detach(struct evzmq__attachment *attachment);
+
+#endif /* EVZMQ_REGISTRY_H */

@@ -1,0 +1,219 @@
+/*
+ * socket.h (L3): the adapter's inside, shared by the files that make it up.
+ *
+ *     attach.c    evzmq_socket_new, evzmq_socket_free, the types of ZeroMQ sockets
+ *     options.c   everything that sets or gets
+ *     socket.c    one pass: receive, flush, report, look again
+ *     input.c     receiving and delivering in a pass
+ *     output.c    flushing the queue in a pass
+ *     write.c     evzmq_socket_write* and evzmq_socket_reply*
+ *     receive.c   evzmq_socket_try_recv, _recv_many, _recv
+ *     ending.c    timeouts and evzmq_socket_shutdown
+ */
+#ifndef EVZMQ_PLUGIN_SOCKET_H
+#define EVZMQ_PLUGIN_SOCKET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <evzmq/socket.h>
+#include <evzmq/stats.h>
+
+#include "codec.h"
+#include "drain.h"
+#include "loop.h"
+#include "message.h"
+#include "queue.h"
+#include "registry.h"
+
+/* Where the envelope of a received message ends. */
+enum evzmq__envelope {
+    EVZMQ__ENVELOPE_NONE,
+    EVZMQ__ENVELOPE_EMPTY, /* REP: libzmq keeps it */
+    EVZMQ__ENVELOPE_ID, /* STREAM: the first part */
+    EVZMQ__ENVELOPE_DELIMITED /* ROUTER: see evzmq__message_find_body() */
+};
+
+/* What a type of ZeroMQ socket can do. */
+struct evzmq__type {
+    int zmq_type;
+    bool reads;
+    bool writes;
+    bool decodes; /* what is received is the user's data */
+    bool routes; /* the first part of what is sent says to whom */
+    enum evzmq__envelope envelope;
+};
+
+/* Why reading is stopped: any bit is enough. One bit for each owner, so that they do not fight over
+ * one flag. */
+enum {
+    EVZMQ__PAUSE_USER = 1 << 0, /* EV_READ is not enabled */
+    EVZMQ__PAUSE_NO_CALLBACK = 1 << 1, /* nobody would take a message */
+    EVZMQ__PAUSE_SHUTDOWN = 1 << 2,
+    EVZMQ__PAUSE_TERMINATED = 1 << 3,
+    EVZMQ__PAUSE_DYING = 1 << 4 /* freed; waits for the pass on the stack to end */
+};
+
+struct evzmq__timeouts;
+struct evzmq__shutdown;
+
+/* struct evzmq_socket_stats without its gauges. */
+struct evzmq__counters {
+    uint64_t messages_in;
+    uint64_t bytes_in;
+    uint64_t messages_out;
+    uint64_t bytes_out;
+    uint64_t wakeups;
+    uint64_t wakeups_empty;
+    uint64_t budget_hits;
+    uint64_t continuations;
+    uint64_t receive_eagains;
+    uint64_t send_eagains;
+    uint64_t spills;
+    uint64_t oversize_dropped;
+    uint64_t oversize_bytes;
+    uint64_t undeliverable;
+    uint64_t writes_refused;
+    uint64_t writes_after_shutdown;
+    uint64_t restarts;
+    uint64_t decode_errors[EVZMQ_DECODE_KINDS];
+};
+
+struct evzmq_socket {
+    struct evzmq__base *base;
+    struct evzmq__source *source;
+    void *zmq_socket;
+    const struct evzmq__type *type;
+    struct evzmq__attachment attachment;
+
+    evzmq_read_cb read_cb;
+    evzmq_write_cb write_cb;
+    evzmq_event_cb event_cb;
+    void *arg;
+
+    struct evzmq_codec *codec;
+    struct evzmq_codec *codec_retired; /* replaced during a delivery whose value it made */
+
+    unsigned references; /* the user's, one for a pass, one for a waiting recv */
+    unsigned pause; /* EVZMQ__PAUSE_* */
+    int terminal_error; /* ETERM or ENOTSOCK, once reported */
+    unsigned char mode; /* enum evzmq_receive_mode */
+    bool close_on_free;
+    bool write_enabled;
+    bool in_pass;
+    bool delivering;
+    bool touched; /* libzmq was called since ZMQ_EVENTS was last known to be attended to */
+    bool mid_message; /* the first queued message is half with libzmq: nothing may come between */
+    bool reply_due; /* REP: a request waits for its reply */
+
+    struct evzmq__message_limits limits;
+    struct evzmq__budget read_budget;
+    struct evzmq__budget write_budget;
+    struct evzmq__queue queue;
+    struct evzmq_message *partial; /* begun, not yet whole; see evzmq__message_recv() */
+
+    struct evzmq__timeouts *timeouts; /* NULL until set */
+    struct evzmq__shutdown *shutdown; /* NULL until begun */
+    struct evzmq__counters counters;
+};
+
+/* One call of service(): what is left of the budgets, and what was done. */
+struct evzmq__pass {
+    struct evzmq_socket *socket;
+    struct evzmq__meter read;
+    struct evzmq__meter write;
+    uint64_t started; /* nanoseconds */
+    uint64_t messages_in_before; /* the counter at the start */
+    uint64_t sent;
+    uint64_t reported; /* callbacks other than the read callback */
+    bool writing; /* the write meter runs */
+    bool retry; /* a failure that may pass: the pass ends, and another one is arranged */
+};
+
+/* socket.c */
+
+/* The wakeup of a source: makes one pass. */
+void evzmq__socket_service(void *arg, enum evzmq__wakeup why);
+
+/* After anything that may have changed ZMQ_EVENTS or what there is to do: has a pass look, this one
+ * if one of this socket is running, or else one in the next turn of the loop. */
+void evzmq__socket_attend(struct evzmq_socket *socket);
+
+/* Reads ZMQ_EVENTS, which also has libzmq process its commands. Returns the events, or -1 with
+ * errno. */
+int evzmq__socket_look(struct evzmq_socket *socket);
+
+/* References, for whoever must find the struct in place after a callback. */
+void evzmq__socket_ref(struct evzmq_socket *socket);
+void evzmq__socket_unref(struct evzmq_socket *socket);
+
+/* Around callbacks that do not come from a pass: false when none may run (a forked child). */
+bool evzmq__socket_enter(struct evzmq_socket *socket);
+void evzmq__socket_leave(struct evzmq_socket *socket);
+
+/* Calls the event callback, where there is one. */
+void evzmq__socket_report(struct evzmq_socket *socket, const struct evzmq_event *event);
+
+/* Whether the socket can still do anything: neither freed nor terminated. */
+static inline bool evzmq__socket_is_alive(const struct evzmq_socket *socket)
+{
+    return (socket->pause & (EVZMQ__PAUSE_DYING | EVZMQ__PAUSE_TERMINATED)) == 0;
+}
+
+/* Whether a call may use the socket. Returns 0, or -1 with EINVAL, ECHILD or the terminal error. */
+int evzmq__socket_check(const struct evzmq_socket *socket);
+
+/* Whether an error of libzmq means that the socket is at its end. */
+bool evzmq__is_terminal(int error);
+
+/* The context was terminated, or the socket closed by somebody else: takes the socket off the loop
+ * and reports that. */
+void evzmq__pass_terminate(struct evzmq__pass *pass, int error);
+
+/* Ends the pass after a failure that may pass, and arranges another one. */
+enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error);
+
+/* input.c */
+
+/* Receives and delivers until there is nothing left or the budget is spent. */
+enum evzmq__drain_stop evzmq__pass_receive(struct evzmq__pass *pass);
+
+/* Sets the envelope of a received message, as its socket's type has it. */
+void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_message *message);
+
+/* output.c */
+
+/* Sends what is queued, within the write budget; parks what cannot go. */
+void evzmq__pass_flush(struct evzmq__pass *pass);
+
+/* Runs the callbacks for the marks that the queue crossed. */
+void evzmq__pass_report_marks(struct evzmq__pass *pass);
+
+/* write.c */
+
+/* Sends parts now or queues them. On success they are taken over; on failure they are unchanged.
+ * `whole` is the message the parts are of, which is taken over too, or NULL. */
+int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                         struct evzmq_message *whole);
+
+/* ending.c */
+
+/* Whether a time is one: NULL, or not negative and with less than a second of microseconds. */
+bool evzmq__is_time(const struct timeval *time);
+
+/* Notes that messages went in or out during a pass; (re)starts or stops the timers as needed. */
+void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sent);
+void evzmq__timeouts_free(struct evzmq_socket *socket);
+
+/* Called at the end of a pass, and when the socket terminated: reports a shutdown that is done. */
+void evzmq__shutdown_update(struct evzmq_socket *socket, uint64_t sent);
+void evzmq__shutdown_free(struct evzmq_socket *socket);
+
+/* How many messages a pass has received. */
+static inline uint64_t evzmq__pass_received(const struct evzmq__pass *pass)
+{
+    return pass->socket->counters.messages_in - pass->messages_in_before;
+}
+
+#endif /* EVZMQ_PLUGIN_SOCKET_H */
