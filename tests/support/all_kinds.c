@@ -196,7 +196,7 @@ static void pack_any(msgpack_packer *packer, struct random *random, struct evzmq
     case 8:
         (void)msgpack_pack_map(packer, count);
         for (size_t i = 0; i < count; i++) {
-            (void)msgpack_pack_int64(packer, (int64_t)bits + (int64_t)i);
+            (void)msgpack_pack_int64(packer, (int64_t)(bits + i));
             pack_any(packer, random, arena, depth + 1);
         }
         break;
