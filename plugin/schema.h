@@ -21,10 +21,12 @@
 #define EVZMQ__NOINLINE __attribute__((noinline))
 #define EVZMQ__COLD __attribute__((noinline, cold))
 #define EVZMQ__LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define EVZMQ__INLINE inline __attribute__((always_inline))
 #else
 #define EVZMQ__NOINLINE
 #define EVZMQ__COLD
 #define EVZMQ__LIKELY(condition) (condition)
+#define EVZMQ__INLINE inline
 #endif
 
 struct evzmq__program;

@@ -173,21 +173,26 @@ static const unsigned char *decode_choice(struct evzmq__reader *reader,
 /* memcmp() == 0, inline for the sizes that tags have. */
 static inline bool equals(const unsigned char *left, const unsigned char *right, size_t size)
 {
+    uint64_t words[4];
+    if (size == 1) {
+        return *left == *right;
+    }
     if (size < 8 || size > 24) {
         return memcmp(left, right, size) == 0;
     }
-    uint64_t words[6];
     memcpy(&words[0], left, 8);
     memcpy(&words[1], right, 8);
     memcpy(&words[2], left + size - 8, 8);
     memcpy(&words[3], right + size - 8, 8);
-    words[4] = 0;
-    words[5] = 0;
-    if (size > 16) {
-        memcpy(&words[4], left + 8, 8);
-        memcpy(&words[5], right + 8, 8);
+    if (((words[0] ^ words[1]) | (words[2] ^ words[3])) != 0) {
+        return false;
     }
-    return ((words[0] ^ words[1]) | (words[2] ^ words[3]) | (words[4] ^ words[5])) == 0;
+    if (size > 16) {
+        memcpy(&words[0], left + 8, 8);
+        memcpy(&words[1], right + 8, 8);
+        return words[0] == words[1];
+    }
+    return true;
 }
 
 /* Whether the encoded tag stands at `at`: the form that every encoder writes. */
@@ -354,9 +359,10 @@ static inline const unsigned char *decode_scalar(struct evzmq__reader *reader,
  * Decodes fields one after the other: what is usual here, the rest elsewhere. This loop is what
  * decoding a record costs, so it keeps the place and the end of the bytes in registers.
  */
-static inline const unsigned char *decode_fields(struct evzmq__reader *reader,
-                                                 const struct evzmq__field_op *op, size_t count,
-                                                 const unsigned char *at, void *record)
+static EVZMQ__INLINE const unsigned char *decode_fields(struct evzmq__reader *reader,
+                                                        const struct evzmq__field_op *op,
+                                                        size_t count, const unsigned char *at,
+                                                        void *record)
 {
     const unsigned char *const end = reader->end;
     for (const struct evzmq__field_op *const last = op + count; op != last; op++) {
@@ -487,9 +493,9 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
     return at;
 }
 
-static const unsigned char *decode_record(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, void *record)
+static EVZMQ__INLINE const unsigned char *decode_usual(struct evzmq__reader *reader,
+                                                       const struct evzmq__program *program,
+                                                       const unsigned char *at, void *record)
 {
     const size_t left = (size_t)(reader->end - at);
     if (program->is_covered && program->layout == EVZMQ_LAYOUT_ARRAY &&
@@ -501,6 +507,13 @@ static const unsigned char *decode_record(struct evzmq__reader *reader,
                              record);
     }
     return decode_record_slow(reader, program, at, record);
+}
+
+static const unsigned char *decode_record(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, void *record)
+{
+    return decode_usual(reader, program, at, record);
 }
 
 EVZMQ__NOINLINE
@@ -542,19 +555,18 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     static const unsigned char nothing[1] = {0};
     const struct evzmq__schema_state *const schema = state;
     const unsigned char *const start = size == 0 ? nothing : data;
-    struct evzmq__reader reader = {
-        .end = start + size,
-        .validate_utf8 = schema->validate_utf8,
-        .depth_max = schema->depth_max,
-        .memory_left = schema->memory_max,
-        .arena = arena,
-    };
+    struct evzmq__reader reader; /* the fault is set where there is one */
+    reader.end = start + size;
+    reader.validate_utf8 = schema->validate_utf8;
+    reader.depth_max = schema->depth_max;
+    reader.memory_left = schema->memory_max;
+    reader.arena = arena;
     const struct evzmq__program *const root = schema->root;
     void *const value = take(&reader, start, root->record_size);
     if (value != NULL) {
         const unsigned char *const at = root->layout == EVZMQ_LAYOUT_UNION
                                             ? decode_union(&reader, root, start, value)
-                                            : decode_record(&reader, root, start, value);
+                                            : decode_usual(&reader, root, start, value);
         if (at == reader.end) {
             *out_value = value;
             return 0;
