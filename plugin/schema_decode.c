@@ -16,6 +16,11 @@ static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
                                                const struct evzmq__program *program,
                                                const unsigned char *at, void *record);
 
+EVZMQ__NOINLINE
+static const unsigned char *decode_nested(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, const void **out);
+
 /* Takes memory for the value at `at`; NULL is a failure that was noted. */
 static void *take(struct evzmq__reader *reader, const unsigned char *at, size_t size)
 {
@@ -231,16 +236,6 @@ static const unsigned char *decode_pointer(struct evzmq__reader *reader,
     void *const value = take(reader, at, evzmq__kind_size(op->kind));
     *out = value;
     return value == NULL ? NULL : evzmq__decode_number(reader, op->kind, at, value);
-}
-
-EVZMQ__NOINLINE
-static const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, const void **out)
-{
-    void *const record = take(reader, at, program->record_size);
-    *out = record;
-    return record == NULL ? NULL : decode_record(reader, program, at, record);
 }
 
 /* Decodes the fields of an array after its tag; `start` is where the array began. */
@@ -507,6 +502,16 @@ static EVZMQ__INLINE const unsigned char *decode_usual(struct evzmq__reader *rea
                              record);
     }
     return decode_record_slow(reader, program, at, record);
+}
+
+EVZMQ__NOINLINE
+static const unsigned char *decode_nested(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, const void **out)
+{
+    void *const record = take(reader, at, program->record_size);
+    *out = record;
+    return record == NULL ? NULL : decode_usual(reader, program, at, record);
 }
 
 static const unsigned char *decode_record(struct evzmq__reader *reader,
