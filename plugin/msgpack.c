@@ -1,8 +1,8 @@
 /*
- * The msgpack_object codec. Decoding: scan.c checks the whole message and counts its elements, one
- * block for all of them is cut from the arena, and msgpack-c's own unpacking template fills it.
- * msgpack_unpack_next() would do the same with a zone of its own, and would allocate what a peer
- * declares before it looks whether the bytes are there.
+ * msgpack.c (L4): the msgpack_object codec. Decoding: scan.c checks the whole message and counts
+ * its elements, one block for all of them is cut from the arena, and msgpack-c's own unpacking
+ * template fills it. msgpack_unpack_next() would do the same with a zone of its own, and would
+ * allocate what a peer declares before it looks whether the bytes are there.
  *
  * Encoding: one walk over the tree for the size, one for the bytes. Both keep their way back in an
  * array instead of recursing as msgpack_pack_object() does, so that a tree that is too deep is an
