@@ -13,10 +13,13 @@ static void open_router(struct fixture *f, struct probe *p, int mandatory,
 {
     void *const router = peer_new(f, ZMQ_ROUTER);
 
-    peer_set_int(router, ZMQ_ROUTER_MANDATORY, mandatory);
     peer_set_int(router, ZMQ_SNDHWM, 2);
     peer_bind(f, router, TRANSPORT_INPROC, endpoint);
     probe_attach(f, p, router, 0);
+    if (!mandatory) {
+        /* Attaching has made it so. */
+        peer_set_int(router, ZMQ_ROUTER_MANDATORY, 0);
+    }
     probe_enable(p, EV_READ);
 }
 
