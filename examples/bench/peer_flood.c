@@ -110,7 +110,7 @@ static void *open_socket(const struct peer_task *task)
     return socket;
 }
 
-void peer_flood(const struct peer_task *task, struct peer_result *out)
+void peer_flood(struct peer_task *task, struct peer_result *out)
 {
     const struct peer_order *order = task->order;
     struct record_source source;
@@ -124,6 +124,8 @@ void peer_flood(const struct peer_task *task, struct peer_result *out)
     } else {
         if (send_records(task, socket, &source, out) != 0) {
             out->error = errno;
+        } else {
+            peer_task_wait(task);
         }
         (void)zmq_close(socket);
     }
