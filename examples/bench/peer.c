@@ -201,6 +201,8 @@ void peer_stop(struct peer *peer)
         return;
     }
     peer_set_phase(peer, PEER_END);
+    /* Closing alone would not do: a peer forked later holds a copy of the descriptor. */
+    (void)shutdown(peer->control, SHUT_RDWR);
     (void)close(peer->control);
     if (peer->pid == 0) {
         (void)pthread_join(peer->thread, NULL);
