@@ -198,15 +198,16 @@ static bool is_spent(const struct evzmq__pass *pass, enum evzmq__drain_stop stop
            evzmq__loop_is_breaking(pass->socket->base->event_base);
 }
 
-/* Tries the parked peers once more after the look. Returns whether that sent anything. */
+/* Tries the parked peers once more after the look. Returns whether that sent anything, or ran a
+ * callback, which may have. */
 static bool retry_parked(struct evzmq__pass *pass)
 {
     if (!pass->socket->type->routes || pass->socket->queue.parked.count == 0) {
         return false;
     }
-    const uint64_t before = pass->sent;
+    const uint64_t before = pass->sent + pass->reported;
     evzmq__pass_flush(pass);
-    return pass->sent != before;
+    return pass->sent + pass->reported != before;
 }
 
 /* Reads ZMQ_EVENTS and says whether the pass has more to do. */
