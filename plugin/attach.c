@@ -156,6 +156,18 @@ static void finish_partial(struct evzmq_socket *socket)
     socket->partial = NULL;
 }
 
+/* Nor a half-sent one, to which the next writer would add. */
+static void finish_sending(struct evzmq_socket *socket)
+{
+    enum { CALLS_MAX = 100 };
+    struct evzmq_message *message = (struct evzmq_message *)evzmq__queue_peek(&socket->queue);
+    bool restarted = false;
+    for (int calls = 0; calls < CALLS_MAX && message != NULL && message->parts_sent > 0; calls++) {
+        (void)evzmq__parts_send(message->parts, message->part_count, socket->zmq_socket,
+                                &message->parts_sent, &restarted);
+    }
+}
+
 /* Closes the ZeroMQ socket so that terminating its context cannot hang for ever. */
 static void close_zmq_socket(const struct evzmq_socket *socket)
 {
@@ -195,6 +207,7 @@ void evzmq_socket_free(struct evzmq_socket *socket)
     } else {
         evzmq__source_free(socket->source);
         finish_partial(socket);
+        finish_sending(socket);
     }
     socket->source = NULL;
     evzmq__detach(&socket->attachment);
