@@ -12,7 +12,7 @@
 /* The ordinary types. Draft types have no ZMQ_FD. */
 static const struct evzmq__type types[] = {
     {.zmq_type = ZMQ_PAIR, .reads = true, .writes = true, .decodes = true},
-    {.zmq_type = ZMQ_PUB, .writes = true},
+    {.zmq_type = ZMQ_PUB, .writes = true, .always_pollout = true},
     {.zmq_type = ZMQ_SUB, .reads = true, .decodes = true},
     {.zmq_type = ZMQ_REQ, .reads = true, .writes = true, .decodes = true},
     {.zmq_type = ZMQ_REP,
@@ -26,16 +26,18 @@ static const struct evzmq__type types[] = {
      .writes = true,
      .decodes = true,
      .routes = true,
+     .always_pollout = true,
      .envelope = EVZMQ__ENVELOPE_DELIMITED},
     {.zmq_type = ZMQ_PULL, .reads = true, .decodes = true},
     {.zmq_type = ZMQ_PUSH, .writes = true},
-    {.zmq_type = ZMQ_XPUB, .reads = true, .writes = true},
+    {.zmq_type = ZMQ_XPUB, .reads = true, .writes = true, .always_pollout = true},
     {.zmq_type = ZMQ_XSUB, .reads = true, .writes = true, .decodes = true},
     {.zmq_type = ZMQ_STREAM,
      .reads = true,
      .writes = true,
      .decodes = true,
      .routes = true,
+     .always_pollout = true,
      .envelope = EVZMQ__ENVELOPE_ID},
 };
 
