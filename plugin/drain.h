@@ -32,7 +32,8 @@ enum evzmq__step {
     EVZMQ__STEP_PAUSED, /* the user, or the end of the object, stopped this direction */
     EVZMQ__STEP_STATE, /* the socket's state machine forbids it now: EFSM */
     EVZMQ__STEP_BREAK, /* the loop is asked to break: stop, but remember there may be more */
-    EVZMQ__STEP_RETRY /* a passing failure: stop, and try again later */
+    EVZMQ__STEP_RETRY, /* a passing failure: stop, and try again later */
+    EVZMQ__STEP_IN_VAIN /* nothing that a budget counts; go on. The caller bounds how many */
 };
 
 /* Why a drain ended: one of the steps above, or this. */
@@ -42,7 +43,7 @@ enum evzmq__drain_stop {
     EVZMQ__STOP_STATE = EVZMQ__STEP_STATE,
     EVZMQ__STOP_BREAK = EVZMQ__STEP_BREAK,
     EVZMQ__STOP_RETRY = EVZMQ__STEP_RETRY,
-    EVZMQ__STOP_BUDGET
+    EVZMQ__STOP_BUDGET = EVZMQ__STEP_IN_VAIN + 1
 };
 
 /* What is left of a budget in the course of one pass. */
