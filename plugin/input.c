@@ -99,6 +99,7 @@ static void copy_into_buffer(struct evzmq_socket *socket, struct evzmq_message *
 static void copy_into_block(struct evzmq_message *message)
 {
     message->block = evzmq__malloc(evzmq__message_flat_size(message));
+    message->is_simple = false;
     if (message->block != NULL) {
         evzmq__message_flatten(message, message->block);
     }
@@ -145,14 +146,11 @@ void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_
 static int decode(struct evzmq_socket *socket, struct evzmq_message *message)
 {
     struct evzmq_arena *arena = socket->base->arena;
-    struct evzmq__part *last = &message->parts[message->part_count - 1];
-    if (!socket->type->decodes || last->size == 0) {
+    if (!socket->type->decodes || message->parts[message->part_count - 1].size == 0) {
         return 0;
     }
     if (socket->codec->is_raw) {
-        /* What its decode() would make, without memory for it. */
-        message->value = &last->bytes;
-        message->codec = socket->codec;
+        message->codec = socket->codec; /* evzmq_message_get_value() does the rest */
         return 0;
     }
     if (evzmq__arena_get_used(arena) > 0) {
@@ -172,20 +170,11 @@ static enum evzmq__step deliver(struct evzmq__pass *pass, struct evzmq_message *
     if (message->size > 0) {
         place(socket, message);
     }
-    enum evzmq__step step;
-    socket->delivering = true;
     if (decode(socket, message) < 0) {
-        step = report_bad_message(pass, message);
-    } else {
-        socket->read_cb(socket, message, socket->arg);
-        step = after_callback(socket);
+        return report_bad_message(pass, message);
     }
-    socket->delivering = false;
-    if (socket->codec_retired != NULL) {
-        evzmq_codec_free(socket->codec_retired);
-        socket->codec_retired = NULL;
-    }
-    return step;
+    socket->read_cb(socket, message, socket->arg);
+    return after_callback(socket);
 }
 
 /* The message that passes receive into. NULL with ENOMEM; a partial one stays with its socket then.
