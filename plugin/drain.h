@@ -91,10 +91,11 @@ evzmq__drain_run(struct evzmq__meter *meter, enum evzmq__step (*step)(void *arg,
     while (!meter->spent) {
         size_t bytes = 0;
         const enum evzmq__step result = step(arg, &bytes);
-        if (result != EVZMQ__STEP_DONE) {
+        if (result == EVZMQ__STEP_DONE) {
+            (void)evzmq__meter_charge(meter, bytes);
+        } else if (result != EVZMQ__STEP_IN_VAIN) {
             return (enum evzmq__drain_stop)result;
         }
-        (void)evzmq__meter_charge(meter, bytes);
     }
     return EVZMQ__STOP_BUDGET;
 }
