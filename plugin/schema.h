@@ -21,10 +21,12 @@
 #define EVZMQ__NOINLINE __attribute__((noinline))
 #define EVZMQ__COLD __attribute__((noinline, cold))
 #define EVZMQ__LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define EVZMQ__INLINE inline __attribute__((always_inline))
 #else
 #define EVZMQ__NOINLINE
 #define EVZMQ__COLD
 #define EVZMQ__LIKELY(condition) (condition)
+#define EVZMQ__INLINE inline
 #endif
 
 struct evzmq__program;
@@ -108,32 +110,42 @@ EVZMQ__NOINLINE
 const unsigned char *evzmq__read_utf8(struct evzmq__reader *reader, const unsigned char *data,
                                       size_t size);
 
-/* Reads a str: the forms up to 255 bytes here, everything else elsewhere. `end` is the reader's, in
- * a register of the caller's. */
-static inline const unsigned char *evzmq__read_str(struct evzmq__reader *reader,
-                                                   const unsigned char *end,
-                                                   const unsigned char *at, struct evzmq_str *out)
+/* The bytes of the str at `at` and their size, if there is one below 64 KiB and all of it is there;
+ * else NULL, and evzmq__read_str_slow() knows why. */
+static inline const unsigned char *evzmq__find_str(const unsigned char *at,
+                                                   const unsigned char *end, size_t *out_size)
 {
     const size_t left = (size_t)(end - at);
-    if (left < 2) {
-        return evzmq__read_str_slow(reader, at, out);
+    if (left == 0) {
+        return NULL;
     }
     size_t head = 1;
     size_t size = at[0] ^ 0xa0u;
     if (size >= 32) {
-        if (at[0] != 0xd9) {
-            return evzmq__read_str_slow(reader, at, out);
+        if (left < 3 || (at[0] != 0xd9 && at[0] != 0xda)) {
+            return NULL;
         }
-        head = 2;
-        size = at[1];
+        head = at[0] == 0xd9 ? 2 : 3;
+        size = at[0] == 0xd9 ? at[1] : (size_t)evzmq__wire_load16(at + 1);
     }
     if (size > left - head) {
+        return NULL;
+    }
+    *out_size = size;
+    return at + head;
+}
+
+/* Reads a str. */
+static inline const unsigned char *evzmq__read_str(struct evzmq__reader *reader,
+                                                   const unsigned char *at, struct evzmq_str *out)
+{
+    size_t size = 0;
+    const unsigned char *const data = evzmq__find_str(at, reader->end, &size);
+    if (data == NULL) {
         return evzmq__read_str_slow(reader, at, out);
     }
-    at += head;
-    out->data = (const char *)at;
-    out->size = size;
-    return reader->validate_utf8 ? evzmq__read_utf8(reader, at, size) : at + size;
+    *out = (struct evzmq_str){(const char *)data, size};
+    return reader->validate_utf8 ? evzmq__read_utf8(reader, data, size) : data + size;
 }
 
 const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,

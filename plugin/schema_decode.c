@@ -16,6 +16,11 @@ static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
                                                const struct evzmq__program *program,
                                                const unsigned char *at, void *record);
 
+EVZMQ__NOINLINE
+static const unsigned char *decode_nested(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, const void **out);
+
 /* Takes memory for the value at `at`; NULL is a failure that was noted. */
 static void *take(struct evzmq__reader *reader, const unsigned char *at, size_t size)
 {
@@ -55,7 +60,7 @@ static const unsigned char *decode_element(struct evzmq__reader *reader,
 {
     switch (op->element_kind) {
     case EVZMQ_KIND_STR:
-        return evzmq__read_str(reader, reader->end, at, element);
+        return evzmq__read_str(reader, at, element);
     case EVZMQ_KIND_BIN:
         return evzmq__decode_bin(reader, at, element);
     case EVZMQ_KIND_RECORD:
@@ -145,7 +150,7 @@ static const unsigned char *decode_choice(struct evzmq__reader *reader,
     if (((first & 0xe0u) == 0xa0u || (first >= 0xd9 && first <= 0xdb)) &&
         allows(op, EVZMQ_CHOICE_STR)) {
         out->kind = EVZMQ_CHOICE_STR;
-        return evzmq__read_str(reader, reader->end, at, &out->as.str);
+        return evzmq__read_str(reader, at, &out->as.str);
     }
     if (((first & 0xf0u) == 0x90u || first == 0xdc || first == 0xdd) &&
         (allows(op, EVZMQ_CHOICE_LIST) || allows(op, EVZMQ_CHOICE_STR_ARRAY))) {
@@ -173,21 +178,26 @@ static const unsigned char *decode_choice(struct evzmq__reader *reader,
 /* memcmp() == 0, inline for the sizes that tags have. */
 static inline bool equals(const unsigned char *left, const unsigned char *right, size_t size)
 {
+    uint64_t words[4];
+    if (size == 1) {
+        return *left == *right;
+    }
     if (size < 8 || size > 24) {
         return memcmp(left, right, size) == 0;
     }
-    uint64_t words[6];
     memcpy(&words[0], left, 8);
     memcpy(&words[1], right, 8);
     memcpy(&words[2], left + size - 8, 8);
     memcpy(&words[3], right + size - 8, 8);
-    words[4] = 0;
-    words[5] = 0;
-    if (size > 16) {
-        memcpy(&words[4], left + 8, 8);
-        memcpy(&words[5], right + 8, 8);
+    if (((words[0] ^ words[1]) | (words[2] ^ words[3])) != 0) {
+        return false;
     }
-    return ((words[0] ^ words[1]) | (words[2] ^ words[3]) | (words[4] ^ words[5])) == 0;
+    if (size > 16) {
+        memcpy(&words[0], left + 8, 8);
+        memcpy(&words[1], right + 8, 8);
+        return words[0] == words[1];
+    }
+    return true;
 }
 
 /* Whether the encoded tag stands at `at`: the form that every encoder writes. */
@@ -211,7 +221,7 @@ static const unsigned char *decode_tag(struct evzmq__reader *reader,
         return at + program->tag_wire_size;
     }
     struct evzmq_str tag;
-    const unsigned char *const next = evzmq__read_str(reader, reader->end, at, &tag);
+    const unsigned char *const next = evzmq__read_str(reader, at, &tag);
     if (next != NULL && !tag_equals(program, &tag)) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_VALUE, at);
     }
@@ -226,16 +236,6 @@ static const unsigned char *decode_pointer(struct evzmq__reader *reader,
     void *const value = take(reader, at, evzmq__kind_size(op->kind));
     *out = value;
     return value == NULL ? NULL : evzmq__decode_number(reader, op->kind, at, value);
-}
-
-EVZMQ__NOINLINE
-static const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, const void **out)
-{
-    void *const record = take(reader, at, program->record_size);
-    *out = record;
-    return record == NULL ? NULL : decode_record(reader, program, at, record);
 }
 
 /* Decodes the fields of an array after its tag; `start` is where the array began. */
@@ -266,7 +266,7 @@ static const unsigned char *decode_union(struct evzmq__reader *reader,
         at += which->tag_wire_size;
     } else {
         struct evzmq_str tag;
-        const unsigned char *const next = evzmq__read_str(reader, reader->end, at, &tag);
+        const unsigned char *const next = evzmq__read_str(reader, at, &tag);
         if (next == NULL) {
             return NULL;
         }
@@ -295,7 +295,7 @@ static const unsigned char *decode_any_field(struct evzmq__reader *reader,
 {
     switch (op->kind) {
     case EVZMQ_KIND_STR:
-        return evzmq__read_str(reader, reader->end, at, member);
+        return evzmq__read_str(reader, at, member);
     case EVZMQ_KIND_BIN:
         return evzmq__decode_bin(reader, at, member);
     case EVZMQ_KIND_ANY:
@@ -330,53 +330,76 @@ static inline void set_nil(void *member, size_t size)
     }
 }
 
-static inline bool is_short_str(unsigned first)
+/* The two kinds of numbers that records mostly have, in the form they mostly have, and all the
+ * rest. */
+static inline const unsigned char *decode_scalar(struct evzmq__reader *reader,
+                                                 const struct evzmq__field_op *op,
+                                                 const unsigned char *at, void *member)
 {
-    return (first & 0xe0u) == 0xa0u || first == 0xd9;
-}
-
-/* Decodes a field: what is usual here, the rest elsewhere. `end` is the reader's, in a register. */
-static inline const unsigned char *decode_field(struct evzmq__reader *reader,
-                                                const unsigned char *end,
-                                                const struct evzmq__field_op *op,
-                                                const unsigned char *at, void *record)
-{
-    void *const member = (unsigned char *)record + op->offset;
-    const unsigned kind = op->kind;
-    const unsigned first = at == end ? EVZMQ__WIRE_NEVER_USED : *at;
-    if ((op->flags & EVZMQ_NILABLE) != 0 && first == EVZMQ__WIRE_NIL) {
-        set_nil(member, op->size);
-        return at + 1;
-    }
-    if (kind == EVZMQ_KIND_STR) {
-        return evzmq__read_str(reader, end, at, member);
-    }
-    if (kind == EVZMQ_KIND_MAP || kind == EVZMQ_KIND_STR_MAP) {
-        const unsigned char *const next =
-            first == 0x80 ? at + 1 : evzmq__read_map(reader, at, 0, kind == EVZMQ_KIND_STR_MAP);
-        *(struct evzmq_any *)member = (struct evzmq_any){at, (size_t)(next - at)};
-        return next;
-    }
-    if (kind == EVZMQ_KIND_CHOICE && is_short_str(first) && allows(op, EVZMQ_CHOICE_STR)) {
-        struct evzmq_choice *const choice = member;
-        choice->kind = EVZMQ_CHOICE_STR;
-        return evzmq__read_str(reader, end, at, &choice->as.str);
-    }
-    if (kind == EVZMQ_KIND_RECORD) {
-        return decode_nested(reader, op->program, at, member);
-    }
-    if ((op->flags & EVZMQ_NILABLE) == 0 && end - at >= 9) {
-        if (kind == EVZMQ_KIND_FLOAT64 && first == 0xcb) {
+    if ((op->flags & EVZMQ_NILABLE) == 0 && reader->end - at >= 9) {
+        if (op->kind == EVZMQ_KIND_FLOAT64 && *at == 0xcb) {
             *(double *)member = evzmq__wire_bits_double(evzmq__wire_load64(at + 1));
             return at + 9;
         }
-        if (kind == EVZMQ_KIND_INTEGER && first == 0xcf) {
+        if (op->kind == EVZMQ_KIND_INTEGER && *at == 0xcf) {
             *(struct evzmq_integer *)member =
                 (struct evzmq_integer){evzmq__wire_load64(at + 1), false};
             return at + 9;
         }
     }
     return decode_any_field(reader, op, at, member);
+}
+
+/*
+ * Decodes fields one after the other: what is usual here, the rest elsewhere. This loop is what
+ * decoding a record costs, so it keeps the place and the end of the bytes in registers.
+ */
+static EVZMQ__INLINE const unsigned char *decode_fields(struct evzmq__reader *reader,
+                                                        const struct evzmq__field_op *op,
+                                                        size_t count, const unsigned char *at,
+                                                        void *record)
+{
+    const unsigned char *const end = reader->end;
+    for (const struct evzmq__field_op *const last = op + count; op != last; op++) {
+        void *const member = (unsigned char *)record + op->offset;
+        const unsigned kind = op->kind;
+        size_t size = 0;
+        if ((op->flags & EVZMQ_NILABLE) != 0 && at != end && *at == EVZMQ__WIRE_NIL) {
+            set_nil(member, op->size);
+            at += 1;
+            continue;
+        }
+        const unsigned char *next = NULL;
+        if (kind == EVZMQ_KIND_STR || (kind == EVZMQ_KIND_CHOICE && allows(op, EVZMQ_CHOICE_STR))) {
+            const unsigned char *const data = evzmq__find_str(at, end, &size);
+            if (EVZMQ__LIKELY(data != NULL)) {
+                struct evzmq_choice *const choice = member;
+                struct evzmq_str *const str = kind == EVZMQ_KIND_STR ? member : &choice->as.str;
+                if (kind != EVZMQ_KIND_STR) {
+                    choice->kind = EVZMQ_CHOICE_STR;
+                }
+                *str = (struct evzmq_str){(const char *)data, size};
+                next = reader->validate_utf8 ? evzmq__read_utf8(reader, data, size) : data + size;
+            } else {
+                next = decode_any_field(reader, op, at, member);
+            }
+        } else if (kind == EVZMQ_KIND_MAP || kind == EVZMQ_KIND_STR_MAP) {
+            next = at != end && *at == 0x80
+                       ? at + 1
+                       : evzmq__read_map(reader, at, 0, kind == EVZMQ_KIND_STR_MAP);
+            size = next == NULL ? 0 : (size_t)(next - at);
+            *(struct evzmq_any *)member = (struct evzmq_any){at, size};
+        } else if (kind == EVZMQ_KIND_RECORD) {
+            next = decode_nested(reader, op->program, at, member);
+        } else {
+            next = decode_scalar(reader, op, at, member);
+        }
+        if (next == NULL) {
+            return NULL;
+        }
+        at = next;
+    }
+    return at;
 }
 
 /* Notes which fields were absent, where the record has a place for it. */
@@ -391,17 +414,6 @@ static void store_absent(const struct evzmq__program *program, void *record, uin
 static uint64_t first_fields(size_t count)
 {
     return count >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << count) - 1;
-}
-
-static inline const unsigned char *decode_fields(struct evzmq__reader *reader,
-                                                 const struct evzmq__field_op *op, size_t count,
-                                                 const unsigned char *at, void *record)
-{
-    const unsigned char *const end = reader->end;
-    for (const struct evzmq__field_op *const last = op + count; op != last && at != NULL; op++) {
-        at = decode_field(reader, end, op, at, record);
-    }
-    return at;
 }
 
 static const unsigned char *decode_elements(struct evzmq__reader *reader,
@@ -453,7 +465,7 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
     size_t hint = 0;
     for (size_t i = 0; i < count; i++) {
         struct evzmq_str name;
-        at = evzmq__read_str(reader, reader->end, at, &name);
+        at = evzmq__read_str(reader, at, &name);
         if (at == NULL) {
             return NULL;
         }
@@ -461,7 +473,7 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
         if (index == program->op_count) {
             at = evzmq__read_skip(reader, at);
         } else {
-            at = decode_field(reader, reader->end, &program->ops[index], at, record);
+            at = decode_fields(reader, &program->ops[index], 1, at, record);
             absent &= ~(UINT64_C(1) << index);
             hint = index + 1 < program->op_count ? index + 1 : 0;
         }
@@ -476,9 +488,9 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
     return at;
 }
 
-static const unsigned char *decode_record(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, void *record)
+static EVZMQ__INLINE const unsigned char *decode_usual(struct evzmq__reader *reader,
+                                                       const struct evzmq__program *program,
+                                                       const unsigned char *at, void *record)
 {
     const size_t left = (size_t)(reader->end - at);
     if (program->is_covered && program->layout == EVZMQ_LAYOUT_ARRAY &&
@@ -493,6 +505,23 @@ static const unsigned char *decode_record(struct evzmq__reader *reader,
 }
 
 EVZMQ__NOINLINE
+static const unsigned char *decode_nested(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, const void **out)
+{
+    void *const record = take(reader, at, program->record_size);
+    *out = record;
+    return record == NULL ? NULL : decode_usual(reader, program, at, record);
+}
+
+static const unsigned char *decode_record(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, void *record)
+{
+    return decode_usual(reader, program, at, record);
+}
+
+EVZMQ__NOINLINE
 static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
                                                const struct evzmq__program *program,
                                                const unsigned char *at, void *record)
@@ -503,7 +532,7 @@ static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
     if (program->layout == EVZMQ_LAYOUT_BARE) {
         memcpy(record, program->image, program->record_size);
         store_absent(program, record, 0);
-        return decode_field(reader, reader->end, program->ops, at, record);
+        return decode_fields(reader, program->ops, 1, at, record);
     }
     const unsigned char *const start = at;
     size_t count = 0;
@@ -531,19 +560,18 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     static const unsigned char nothing[1] = {0};
     const struct evzmq__schema_state *const schema = state;
     const unsigned char *const start = size == 0 ? nothing : data;
-    struct evzmq__reader reader = {
-        .end = start + size,
-        .validate_utf8 = schema->validate_utf8,
-        .depth_max = schema->depth_max,
-        .memory_left = schema->memory_max,
-        .arena = arena,
-    };
+    struct evzmq__reader reader; /* the fault is set where there is one */
+    reader.end = start + size;
+    reader.validate_utf8 = schema->validate_utf8;
+    reader.depth_max = schema->depth_max;
+    reader.memory_left = schema->memory_max;
+    reader.arena = arena;
     const struct evzmq__program *const root = schema->root;
     void *const value = take(&reader, start, root->record_size);
     if (value != NULL) {
         const unsigned char *const at = root->layout == EVZMQ_LAYOUT_UNION
                                             ? decode_union(&reader, root, start, value)
-                                            : decode_record(&reader, root, start, value);
+                                            : decode_usual(&reader, root, start, value);
         if (at == reader.end) {
             *out_value = value;
             return 0;
