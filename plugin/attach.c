@@ -188,6 +188,7 @@ void evzmq_socket_free(struct evzmq_socket *socket)
     socket->pause |= EVZMQ__PAUSE_DYING;
     evzmq__timeouts_free(socket);
     evzmq__shutdown_free(socket);
+    evzmq__feeders_close(socket, false);
     if (stale) {
         /* A forked child: the kernel's registration and the ZeroMQ socket are the parent's. */
         evzmq__source_abandon(socket->source, &socket->base->abandoned);

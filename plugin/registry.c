@@ -47,14 +47,14 @@ static void install_fork_handlers(void)
     fork_handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-static unsigned long current_generation(void)
+unsigned long evzmq__generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 bool evzmq__base_is_stale(const struct evzmq__base *base)
 {
-    return base->generation != current_generation();
+    return base->generation != evzmq__generation();
 }
 
 static struct evzmq__base *find_locked(struct event_base *event_base)
@@ -81,7 +81,7 @@ static struct evzmq__base *make_locked(struct event_base *event_base)
         return NULL;
     }
     base->event_base = event_base;
-    base->generation = current_generation();
+    base->generation = evzmq__generation();
     base->owner = pthread_self();
     base->buffer_max = EVZMQ_RECEIVE_BUFFER_DEFAULT;
     base->next = bases;

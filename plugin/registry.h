@@ -20,6 +20,7 @@
 struct event_base;
 struct evzmq_arena;
 struct evzmq_message;
+struct evzmq__hub;
 struct evzmq__source;
 
 struct evzmq__base {
@@ -37,6 +38,8 @@ struct evzmq__base {
     size_t buffer_max;
     struct evzmq_message *receiving; /* the message passes receive into; NULL until the first */
     struct evzmq_arena *arena; /* of decoded values; NULL until the first */
+
+    struct evzmq__hub *hub; /* of the posters of the base's sockets; NULL while there are none */
 
     struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down */
 };
@@ -58,6 +61,10 @@ void evzmq__base_release(struct evzmq__base *base);
 /* Whether the record was made by a process of which this one is a forked child. It is a comparison
  * of two numbers: asking the system for the process id costs as much as receiving a message. */
 bool evzmq__base_is_stale(const struct evzmq__base *base);
+
+/* How many forks lie between the first process and this one, for objects that outlive their base's
+ * record. */
+unsigned long evzmq__generation(void);
 
 /* The registration of one ZeroMQ socket; lives in its adapter. */
 struct evzmq__attachment {
