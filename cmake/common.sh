@@ -39,11 +39,12 @@ count_tests() {
             skipped += skip
             name = ""
         }
-        /^[0-9]+\/[0-9]+ Testing: / { flush(); name = $3; run = ok = skip = good = 0 }
+        /^[0-9]+\/[0-9]+ Testing: / { flush(); name = $3; run = ok = skip = good = ended = 0 }
+        /\[==========\] .*Running [0-9]+ test\(s\)/ { ended = 0 }
+        /\[==========\] .*[0-9]+ test\(s\) run/ { ended = 1 } # Then a summary names some again.
         /\[ RUN      \] / { run++ }
         /\[       OK \] / { ok++ }
-        /\[  SKIPPED \] / && !/test\(s\)/ && !summary[name] { skip++ }
-        /\[==========\] [0-9]+ test\(s\) run/ { summary[name] = 1 }
+        /\[  SKIPPED \] / && !ended { skip++ }
         /^Test Passed\.$/ { good = 1 }
         END {
             flush()

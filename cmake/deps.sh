@@ -223,6 +223,7 @@ echo "Installing with $manager: $(packages)"
 if ! install </dev/null >/dev/null 2>&1; then
     echo "That failed; with fresh package lists:"
     refresh </dev/null
+    echo "Installing with $manager: $(packages)"
     install </dev/null
 fi
 

@@ -48,14 +48,14 @@ struct evzmq_codec *evzmq_codec_new(const struct evzmq_codec_methods *methods, v
     }
     codec->methods = methods;
     codec->state = state;
-    codec->is_static = false;
+    codec->is_raw = false;
     atomic_init(&codec->references, 1);
     return codec;
 }
 
 void evzmq__codec_ref(struct evzmq_codec *codec)
 {
-    if (codec != NULL && !codec->is_static) {
+    if (codec != NULL && !codec->is_raw) {
         const size_t before =
             atomic_fetch_add_explicit(&codec->references, 1, memory_order_relaxed);
         assert(before > 0);
@@ -65,7 +65,7 @@ void evzmq__codec_ref(struct evzmq_codec *codec)
 
 void evzmq_codec_free(struct evzmq_codec *codec)
 {
-    if (codec == NULL || codec->is_static) {
+    if (codec == NULL || codec->is_raw) {
         return;
     }
     /* Release what this thread did with the codec, acquire what the others did, before the last
@@ -218,7 +218,7 @@ static const struct evzmq_codec_methods raw_methods = {
 
 static struct evzmq_codec raw_codec = {
     .methods = &raw_methods,
-    .is_static = true,
+    .is_raw = true,
 };
 
 struct evzmq_codec *evzmq_codec_raw(void)

@@ -14,7 +14,7 @@
 struct evzmq_codec {
     const struct evzmq_codec_methods *methods;
     void *state;
-    bool is_static; /* never counted and never freed */
+    bool is_raw; /* the raw codec: static, so never counted and never freed */
     atomic_size_t references;
 };
 

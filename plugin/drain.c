@@ -11,6 +11,13 @@
 
 enum { STRIDE_MAX = 32, STRIDE_SHARE = 16 };
 
+/* Begins the next stride, which the messages left may cut short. */
+static void begin_stride(struct evzmq__meter *meter)
+{
+    meter->until = meter->stride < meter->messages ? meter->stride : meter->messages;
+    meter->messages -= meter->until;
+}
+
 void evzmq__meter_start(struct evzmq__meter *meter, const struct evzmq__budget *budget,
                         uint64_t now, uint64_t (*clock_ns)(void))
 {
@@ -20,29 +27,34 @@ void evzmq__meter_start(struct evzmq__meter *meter, const struct evzmq__budget *
                                    .limit = (uint64_t)budget->usec * 1000,
                                    .checked = now,
                                    .clock_ns = clock_ns,
-                                   .stride = 1,
-                                   .until = 1};
+                                   .stride = 1};
+    begin_stride(meter);
 }
 
-static bool time_is_up(struct evzmq__meter *meter)
+/* A stride is over. Returns whether the budget is. */
+static bool end_stride(struct evzmq__meter *meter)
 {
     const uint64_t now = meter->clock_ns();
-    const uint64_t step = now - meter->checked;
+    const uint64_t took = now - meter->checked;
     meter->checked = now;
-    if (step > meter->limit / STRIDE_SHARE) {
+    if (took > meter->limit / STRIDE_SHARE) {
         meter->stride = 1;
     } else if (meter->stride < STRIDE_MAX) {
         meter->stride *= 2;
     }
-    meter->until = meter->stride;
-    return now - meter->started >= meter->limit;
+    begin_stride(meter);
+    return meter->until == 0 || now - meter->started >= meter->limit;
 }
 
 bool evzmq__meter_charge(struct evzmq__meter *meter, size_t bytes)
 {
-    meter->messages--;
-    meter->bytes -= bytes < meter->bytes ? bytes : meter->bytes;
-    if (meter->messages == 0 || meter->bytes == 0 || (--meter->until == 0 && time_is_up(meter))) {
+    if (bytes >= meter->bytes) {
+        meter->bytes = 0;
+        meter->spent = true;
+    } else {
+        meter->bytes -= bytes;
+    }
+    if (--meter->until == 0 && end_stride(meter)) {
         meter->spent = true;
     }
     return meter->spent;

@@ -53,8 +53,8 @@ struct evzmq__meter {
     uint64_t limit; /* nanoseconds from started */
     uint64_t checked; /* when the clock was last read */
     uint64_t (*clock_ns)(void);
-    unsigned stride; /* messages between two readings of the clock */
-    unsigned until; /* messages until the next reading */
+    size_t stride; /* messages between two readings of the clock */
+    size_t until; /* messages until the next reading */
     bool spent;
 };
 

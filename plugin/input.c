@@ -69,9 +69,6 @@ static bool reserve_buffer(struct evzmq__base *base, size_t size)
     if (size > base->buffer_max) {
         return false;
     }
-    if (size <= base->buffer_size && base->buffer_size <= base->buffer_max) {
-        return true;
-    }
     size_t wanted = BUFFER_MIN;
     while (wanted < size) {
         wanted *= 2;
@@ -87,37 +84,42 @@ static bool reserve_buffer(struct evzmq__base *base, size_t size)
     return true;
 }
 
-static void copy_into_buffer(struct evzmq_socket *socket, struct evzmq_message *message,
-                             size_t size)
+static void copy_into_buffer(struct evzmq_socket *socket, struct evzmq_message *message)
 {
-    if (size > 0 && reserve_buffer(socket->base, size)) {
-        evzmq__message_flatten(message, socket->base->buffer);
-    } else if (size > 0) {
+    struct evzmq__base *base = socket->base;
+    const size_t size = evzmq__message_flat_size(message);
+    const bool fits = size <= base->buffer_size && base->buffer_size <= base->buffer_max;
+    if (fits || reserve_buffer(base, size)) {
+        evzmq__message_flatten(message, base->buffer);
+    } else {
         socket->counters.spills++;
     }
 }
 
-/* Brings the bytes of a received message to where the socket's mode wants them. Where memory is
- * short they stay in libzmq's, which is always right. */
+static void copy_into_block(struct evzmq_message *message)
+{
+    message->block = evzmq__malloc(evzmq__message_flat_size(message));
+    if (message->block != NULL) {
+        evzmq__message_flatten(message, message->block);
+    }
+}
+
+/* Brings the bytes of a received message, of which there are some, to where the socket's mode wants
+ * them. Where memory is short they stay in libzmq's, which is always right. */
 static void place(struct evzmq_socket *socket, struct evzmq_message *message)
 {
-    const size_t size = evzmq__message_flat_size(message);
     switch (socket->mode) {
     case EVZMQ_RECEIVE_INTO:
-        copy_into_buffer(socket, message, size);
-        break;
-    case EVZMQ_RECEIVE_AUTO:
-        if (size <= AUTO_COPY_MAX && size <= socket->base->buffer_max) {
-            copy_into_buffer(socket, message, size);
-        }
+        copy_into_buffer(socket, message);
         break;
     case EVZMQ_RECEIVE_OWNED:
-        message->block = size > 0 ? evzmq__malloc(size) : NULL;
-        if (message->block != NULL) {
-            evzmq__message_flatten(message, message->block);
-        }
+        copy_into_block(message);
         break;
-    default: /* EVZMQ_RECEIVE_IN_PLACE */
+    default: /* EVZMQ_RECEIVE_AUTO, EVZMQ_RECEIVE_IN_PLACE */
+        if (message->size <= AUTO_COPY_MAX && socket->mode == EVZMQ_RECEIVE_AUTO &&
+            socket->base->buffer_max > 0) {
+            copy_into_buffer(socket, message);
+        }
         break;
     }
 }
@@ -139,20 +141,40 @@ void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_
     }
 }
 
+/* Decodes the last part of a message, unless it is empty. */
+static int decode(struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    struct evzmq_arena *arena = socket->base->arena;
+    struct evzmq__part *last = &message->parts[message->part_count - 1];
+    if (!socket->type->decodes || last->size == 0) {
+        return 0;
+    }
+    if (socket->codec->is_raw) {
+        /* What its decode() would make, without memory for it. */
+        message->value = &last->bytes;
+        message->codec = socket->codec;
+        return 0;
+    }
+    if (evzmq__arena_get_used(arena) > 0) {
+        evzmq_arena_reset(arena);
+    }
+    return evzmq__message_decode_last(message, socket->codec, arena);
+}
+
 /* Gives one received message to the user. */
 static enum evzmq__step deliver(struct evzmq__pass *pass, struct evzmq_message *message)
 {
     struct evzmq_socket *socket = pass->socket;
-    struct evzmq__base *base = socket->base;
-    evzmq__socket_set_envelope(socket, message);
-    place(socket, message);
+    if (socket->type->envelope != EVZMQ__ENVELOPE_NONE) {
+        evzmq__socket_set_envelope(socket, message);
+        socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
+    }
+    if (message->size > 0) {
+        place(socket, message);
+    }
     enum evzmq__step step;
     socket->delivering = true;
-    if (evzmq__arena_get_used(base->arena) > 0) {
-        evzmq_arena_reset(base->arena);
-    }
-    if (socket->type->decodes &&
-        evzmq__message_decode_last(message, socket->codec, base->arena) < 0) {
+    if (decode(socket, message) < 0) {
         step = report_bad_message(pass, message);
     } else {
         socket->read_cb(socket, message, socket->arg);
@@ -206,44 +228,51 @@ static enum evzmq__step receive_failed(struct evzmq__pass *pass, int error)
     return evzmq__pass_retry_later(pass, error);
 }
 
+/* What else than a whole message a receive can give. */
+static enum evzmq__step receive_otherwise(struct evzmq__pass *pass, struct evzmq_message *message,
+                                          enum evzmq__recv result, size_t *out_bytes)
+{
+    struct evzmq_socket *socket = pass->socket;
+    const int error = errno;
+    if (message->is_partial) {
+        /* It waits with its socket: the next socket to receive gets another message. */
+        socket->partial = message;
+        socket->base->receiving = NULL;
+    }
+    if (result == EVZMQ__RECV_PARTIAL) {
+        return EVZMQ__STEP_DONE;
+    }
+    if (result == EVZMQ__RECV_FAILED) {
+        return receive_failed(pass, error);
+    }
+    *out_bytes = (size_t)message->skipped_bytes;
+    socket->counters.messages_in++;
+    socket->counters.bytes_in += message->skipped_bytes;
+    socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
+    return report_skipped(pass, message);
+}
+
 /* Receives and delivers one message. */
 static enum evzmq__step receive_step(void *arg, size_t *out_bytes)
 {
     struct evzmq__pass *pass = arg;
     struct evzmq_socket *socket = pass->socket;
-    struct evzmq_message *message = get_receiving(socket);
-    if (message == NULL) {
-        return receive_failed(pass, ENOMEM);
+    struct evzmq_message *message = socket->base->receiving;
+    if (message == NULL || socket->partial != NULL || socket->base->arena == NULL) {
+        message = get_receiving(socket);
+        if (message == NULL) {
+            return receive_failed(pass, ENOMEM);
+        }
     }
     const enum evzmq__recv result =
         evzmq__message_recv(message, socket->zmq_socket, &socket->limits);
-    if (message->is_partial) {
-        /* It waits with its socket: the next socket to receive gets another message. */
-        const int error = errno;
-        socket->partial = message;
-        socket->base->receiving = NULL;
-        errno = error;
+    if (result != EVZMQ__RECV_WHOLE) {
+        return receive_otherwise(pass, message, result, out_bytes);
     }
-    switch (result) {
-    case EVZMQ__RECV_WHOLE:
-        *out_bytes = message->size;
-        pass->received++;
-        socket->counters.messages_in++;
-        socket->counters.bytes_in += message->size;
-        socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
-        return deliver(pass, message);
-    case EVZMQ__RECV_SKIPPED:
-        *out_bytes = (size_t)message->skipped_bytes;
-        pass->received++;
-        socket->counters.messages_in++;
-        socket->counters.bytes_in += message->skipped_bytes;
-        socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
-        return report_skipped(pass, message);
-    case EVZMQ__RECV_PARTIAL:
-        return EVZMQ__STEP_DONE;
-    default:
-        return receive_failed(pass, errno);
-    }
+    *out_bytes = message->size;
+    socket->counters.messages_in++;
+    socket->counters.bytes_in += message->size;
+    return deliver(pass, message);
 }
 
 enum evzmq__drain_stop evzmq__pass_receive(struct evzmq__pass *pass)

@@ -106,20 +106,13 @@ static void forget_value(struct evzmq_message *message)
     message->has_error = false;
 }
 
-void evzmq__message_reset(struct evzmq_message *message)
+void evzmq__message_reset_rest(struct evzmq_message *message)
 {
     for (size_t i = 1; i < message->part_count; i++) {
         evzmq__part_clear(&message->parts[i]);
     }
-    if (message->block != NULL) {
-        evzmq__free(message->block);
-        message->block = NULL;
-    }
-    message->part_count = 0;
-    message->size = 0;
-    message->is_skipping = false;
-    message->has_envelope = false;
-    forget_value(message);
+    evzmq__free(message->block);
+    message->block = NULL;
 }
 
 void evzmq__message_release(struct evzmq_message *message)
@@ -186,20 +179,18 @@ static int reserve_part(struct evzmq_message *message)
     return evzmq__message_reserve(message, message->part_capacity * 2);
 }
 
-static int receive_part(struct evzmq__part *part, void *zmq_socket)
+/* Receives one part, where `result` and errno are what the first try gave. */
+static int receive_part(struct evzmq__part *part, void *zmq_socket, int result)
 {
-    for (int tries = 0; tries < EINTR_RETRIES; tries++) {
-        const int size = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
-        if (size >= 0) {
-            /* The result is cut at INT_MAX. */
-            part->size = size < INT_MAX ? (size_t)size : zmq_msg_size(&part->msg);
-            return 0;
-        }
-        if (errno != EINTR) {
-            return -1;
-        }
+    for (int tries = 0; result < 0 && errno == EINTR && tries < EINTR_RETRIES; tries++) {
+        result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
     }
-    return -1;
+    if (result < 0) {
+        return -1;
+    }
+    /* The result is cut at INT_MAX. */
+    part->size = result < INT_MAX ? (size_t)result : zmq_msg_size(&part->msg);
+    return 0;
 }
 
 static bool is_above_limits(const struct evzmq_message *message,
@@ -235,18 +226,20 @@ static enum evzmq__recv finish_recv(struct evzmq_message *message)
     return EVZMQ__RECV_WHOLE;
 }
 
-enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
-                                     const struct evzmq__message_limits *limits)
+enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message, void *zmq_socket,
+                                          const struct evzmq__message_limits *limits, int result)
 {
-    if (!message->is_partial) {
-        evzmq__message_reset(message);
-    }
+    bool called = !message->is_partial;
     for (int calls = 0; calls < PARTS_PER_CALL; calls++) {
         if (reserve_part(message) < 0) {
             return EVZMQ__RECV_FAILED;
         }
         struct evzmq__part *part = &message->parts[message->part_count];
-        if (receive_part(part, zmq_socket) < 0) {
+        if (!called) {
+            result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
+        }
+        called = false;
+        if (receive_part(part, zmq_socket, result) < 0) {
             return EVZMQ__RECV_FAILED;
         }
         if (message->is_skipping) {

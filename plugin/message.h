@@ -5,6 +5,7 @@
 #ifndef EVZMQ_PLUGIN_MESSAGE_H
 #define EVZMQ_PLUGIN_MESSAGE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,8 +20,13 @@
  * they lie in the receive buffer or in the block of a kept message. */
 struct evzmq__part {
     zmq_msg_t msg;
-    const void *data;
-    size_t size;
+    union {
+        struct {
+            const void *data;
+            size_t size;
+        };
+        struct evzmq_bytes bytes; /* the same two, as the value of the raw codec */
+    };
     bool outside;
 };
 
@@ -81,9 +87,24 @@ struct evzmq_message *evzmq__message_create(void);
 /* Frees a message whatever its flags. NULL is ignored. */
 void evzmq__message_destroy(struct evzmq_message *message);
 
+/* Lets go of what only some messages have: more parts than one, a block. */
+void evzmq__message_reset_rest(struct evzmq_message *message);
+
 /* Empties a message for the next one. The bytes of its first part are kept until that is received:
  * libzmq lets go of them then, which saves a call for each message. */
-void evzmq__message_reset(struct evzmq_message *message);
+static inline void evzmq__message_reset(struct evzmq_message *message)
+{
+    if (message->part_count > 1 || message->block != NULL) {
+        evzmq__message_reset_rest(message);
+    }
+    message->part_count = 0;
+    message->size = 0;
+    message->is_skipping = false;
+    message->has_envelope = false;
+    message->has_error = false;
+    message->codec = NULL;
+    message->value = NULL;
+}
 
 /* Lets go of all bytes, the first part's too. */
 void evzmq__message_release(struct evzmq_message *message);
@@ -96,8 +117,13 @@ void evzmq__message_release(struct evzmq_message *message);
  * far stay in the message, which is marked partial. A failure with a message that is not partial
  * leaves it empty.
  */
-enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
-                                     const struct evzmq__message_limits *limits);
+static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
+                                                   const struct evzmq__message_limits *limits);
+
+/* The same, after libzmq was called for the first part with `result` and errno; or, with a message
+ * that is partial, before it was. */
+enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message, void *zmq_socket,
+                                          const struct evzmq__message_limits *limits, int result);
 
 /* Copies all parts into memory of at least evzmq__message_flat_size() bytes, aligned as malloc's,
  * and points the parts there. */
@@ -151,5 +177,27 @@ void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from);
  */
 int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
                       bool *out_restarted);
+
+/* Nearly every message has one part and is within the limits: that path is short and inlined. */
+static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
+                                                   const struct evzmq__message_limits *limits)
+{
+    int result = -1;
+    if (!message->is_partial) {
+        struct evzmq__part *part = message->parts;
+        evzmq__message_reset(message);
+        result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
+        if (result >= 0 && result < INT_MAX && zmq_msg_more(&part->msg) == 0 &&
+            (limits->bytes == 0 || (size_t)result <= limits->bytes)) {
+            part->data = zmq_msg_data(&part->msg);
+            part->size = (size_t)result;
+            part->outside = false;
+            message->part_count = 1;
+            message->size = (size_t)result;
+            return EVZMQ__RECV_WHOLE;
+        }
+    }
+    return evzmq__message_recv_rest(message, zmq_socket, limits, result);
+}
 
 #endif /* EVZMQ_PLUGIN_MESSAGE_H */

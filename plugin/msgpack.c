@@ -441,7 +441,7 @@ struct output {
 static int write_output(void *data, const char *bytes, size_t size)
 {
     struct output *const output = data;
-    if (size > output->left) {
+    if (size > output->left || (bytes == NULL && size > 0)) {
         return -1;
     }
     if (size > 0) {
@@ -458,6 +458,12 @@ static inline int visit_write(void *user, const msgpack_object *object)
     msgpack_packer *const packer = user;
     int result = -1;
     switch (object->type) {
+    case MSGPACK_OBJECT_STR:
+        result = msgpack_pack_str_with_body(packer, object->via.str.ptr, object->via.str.size);
+        break;
+    case MSGPACK_OBJECT_BIN:
+        result = msgpack_pack_bin_with_body(packer, object->via.bin.ptr, object->via.bin.size);
+        break;
     case MSGPACK_OBJECT_ARRAY:
         result = msgpack_pack_array(packer, object->via.array.size);
         break;

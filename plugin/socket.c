@@ -277,9 +277,10 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
     struct evzmq_socket *socket = pass->socket;
     struct evzmq__counters *counters = &socket->counters;
     counters->budget_hits += pass->read.spent || pass->write.spent;
-    counters->wakeups_empty += pass->received + pass->sent + pass->fed + pass->reported == 0;
+    counters->wakeups_empty +=
+        evzmq__pass_received(pass) + pass->sent + pass->fed + pass->reported == 0;
     if (evzmq__socket_is_alive(socket)) {
-        evzmq__timeouts_update(socket, pass->received > 0, pass->sent > 0);
+        evzmq__timeouts_update(socket, evzmq__pass_received(pass) > 0, pass->sent > 0);
         evzmq__shutdown_update(socket, pass->sent);
     }
     socket->in_pass = false;
@@ -298,7 +299,9 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why)
     socket->in_pass = true;
     socket->counters.wakeups++;
 
-    struct evzmq__pass pass = {.socket = socket, .started = evzmq__clock_ns()};
+    struct evzmq__pass pass = {.socket = socket,
+                               .started = evzmq__clock_ns(),
+                               .messages_in_before = socket->counters.messages_in};
     evzmq__meter_start(&pass.read, &socket->read_budget, pass.started, evzmq__clock_ns);
     run_pass(&pass);
     finish_pass(&pass, why);

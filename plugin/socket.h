@@ -161,7 +161,7 @@ struct evzmq__pass {
     struct evzmq__meter read;
     struct evzmq__meter write;
     uint64_t started; /* nanoseconds */
-    uint64_t received;
+    uint64_t messages_in_before; /* the counter at the start */
     uint64_t sent;
     uint64_t fed; /* messages that came from feeders */
     uint64_t reported; /* callbacks other than the read callback */
@@ -277,5 +277,11 @@ void evzmq__timeouts_free(struct evzmq_socket *socket);
 /* Called at the end of a pass, and when the socket terminated: reports a shutdown that is done. */
 void evzmq__shutdown_update(struct evzmq_socket *socket, uint64_t sent);
 void evzmq__shutdown_free(struct evzmq_socket *socket);
+
+/* How many messages a pass has received. */
+static inline uint64_t evzmq__pass_received(const struct evzmq__pass *pass)
+{
+    return pass->socket->counters.messages_in - pass->messages_in_before;
+}
 
 #endif /* EVZMQ_PLUGIN_SOCKET_H */

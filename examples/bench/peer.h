@@ -1,0 +1,72 @@
+/*
+ * The other end of a measurement: a process of its own, or a thread where the transport is inproc.
+ * It is started once and then does one job after the other, each told over a socket pair.
+ *
+ * Processes are forked before any ZeroMQ context exists, since libzmq does not work in the child of
+ * a process that has used it; each has a context of its own.
+ */
+#ifndef BENCH_PEER_H
+#define BENCH_PEER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options.h"
+#include "records.h"
+
+#define PEER_ENDPOINT_MAX 128
+
+/*
+ * The high water mark of both ends of every measurement: libzmq's own default, so that the numbers
+ * are those of a user who sets nothing. It bounds the memory: each side of a pipe holds at most so
+ * many messages, 66 MB together with the largest of the default cases.
+ */
+#define PEER_HIGH_WATER_MARK 1000
+
+/* With nothing sent or received for so long, a measurement has failed. */
+#define PEER_PATIENCE_MS 10000
+
+enum peer_job {
+    PEER_FLOOD, /* connect a PUSH socket and send records as fast as they are taken */
+    PEER_SINK, /* bind a PULL socket and take messages in a bare loop up to the end mark */
+    PEER_ECHO_BARE, /* connect a PAIR socket and send back what comes, with blocking calls */
+    PEER_ECHO_ADAPTER /* the same with the adapter on a libevent base */
+};
+
+struct peer_order {
+    enum peer_job job;
+    char endpoint[PEER_ENDPOINT_MAX];
+    enum bench_type type;
+    size_t chars;
+    enum record_form form;
+};
+
+struct peer_result {
+    int error; /* an errno value, or 0 */
+    uint64_t messages; /* sent or taken; the end mark, an empty message, is not counted */
+    uint64_t bytes;
+    uint64_t window_messages; /* sent while the phase was PEER_MEASURE */
+    uint64_t window_ns; /* how long that was */
+};
+
+/* What a job is to do now: set by the receiver, looked at by the peer before each message. */
+enum peer_phase { PEER_WARM_UP, PEER_MEASURE, PEER_END };
+
+struct peer;
+
+/* Return NULL after saying why. A thread uses the caller's context, a process makes its own. */
+struct peer *peer_start_process(void);
+struct peer *peer_start_thread(void *zmq_context);
+
+/* Ends the peer, which must have no job, and frees it. NULL is ignored. */
+void peer_stop(struct peer *peer);
+
+/* Begins a job, in phase PEER_WARM_UP. Returns 0, or -1 after saying why. */
+int peer_begin(struct peer *peer, const struct peer_order *order);
+
+void peer_set_phase(struct peer *peer, enum peer_phase phase);
+
+/* Waits for the job's end. Returns 0, or -1 after saying why. */
+int peer_finish(struct peer *peer, struct peer_result *out);
+
+#endif /* BENCH_PEER_H */

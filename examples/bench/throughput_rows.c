@@ -1,0 +1,220 @@
+/* Mode throughput: what the samples of a case come to, and how it is printed. */
+#include "throughput.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "numbers.h"
+#include "records.h"
+
+/* The median and the extremes of something that has a value a repeat. */
+struct spread {
+    double median;
+    double min;
+    double max;
+};
+
+/* Copies, since the order of the repeats is needed again. */
+static struct spread spread_of(const struct measured_case *measured, const double *values)
+{
+    memcpy(measured->scratch, values, measured->repeat * sizeof(*values));
+    struct spread spread = {.median = numbers_median(measured->scratch, measured->repeat)};
+    spread.min = measured->scratch[0];
+    spread.max = measured->scratch[measured->repeat - 1];
+    return spread;
+}
+
+/* The ratio of two receivers, repeat by repeat. */
+static struct spread ratio_of(const struct measured_case *measured, size_t subject, size_t base)
+{
+    double *ratios = measured->scratch;
+    for (size_t i = 0; i < measured->repeat; i++) {
+        ratios[i] = measured->recv_rates[subject][i] / measured->recv_rates[base][i];
+    }
+    struct spread spread = {.median = numbers_median(ratios, measured->repeat)};
+    spread.min = ratios[0];
+    spread.max = ratios[measured->repeat - 1];
+    return spread;
+}
+
+/* The numbers of one line. */
+struct line {
+    size_t subject;
+    struct spread recv;
+    struct spread issue;
+    struct spread bare; /* the rest: against the bare loop only */
+    struct spread ratio;
+    struct spread control;
+};
+
+static struct line line_of(const struct bench_options *options,
+                           const struct measured_case *measured, size_t subject)
+{
+    struct line line = {.subject = subject};
+    line.recv = spread_of(measured, measured->recv_rates[subject]);
+    line.issue = spread_of(measured, measured->issue_rates[subject]);
+    if (options->against_bare) {
+        const size_t bare = options->receive_count;
+        line.bare = spread_of(measured, measured->recv_rates[bare]);
+        line.ratio = ratio_of(measured, subject, bare);
+        line.control = ratio_of(measured, bare + 1, bare);
+    }
+    return line;
+}
+
+static void print_row(struct report *report, const struct bench_options *options,
+                      const struct measured_case *measured, const struct line *line)
+{
+    const size_t bare = options->receive_count;
+    struct report_row row = {.count = 0};
+    report_add_text(&row, "mode", options_mode_name(options->mode));
+    report_add_text(&row, "type", options_type_name(measured->type));
+    report_add_count(&row, "chars", measured->chars);
+    report_add_count(&row, "bytes", measured->bytes);
+    report_add_text(&row, "transport", options_transport_name(measured->transport));
+    report_add_text(&row, "codec", options_codec_name(options->codec));
+    report_add_text(&row, "receive", options_receive_name(options->receives[line->subject]));
+    report_add_count(&row, "pack", options->pack_bytes);
+    report_add_count(&row, "repeat", measured->repeat);
+    report_add_real(&row, "seconds", throughput_seconds(options), 3);
+    report_add_real(&row, "issue_rate", line->issue.median, 0);
+    report_add_real(&row, "recv_rate", line->recv.median, 0);
+    report_add_real(&row, "recv_rate_min", line->recv.min, 0);
+    report_add_real(&row, "recv_rate_max", line->recv.max, 0);
+    report_add_real(&row, "mb_s", line->recv.median * (double)measured->bytes / 1e6, 1);
+    uint64_t lost = measured->lost[line->subject];
+    if (options->against_bare) {
+        lost += measured->lost[bare] + measured->lost[bare + 1];
+    }
+    report_add_count(&row, "lost", lost);
+    if (options->receive_count > 1) {
+        report_add_real(&row, "vs_first", ratio_of(measured, line->subject, 0).median, 3);
+    }
+    if (options->against_bare) {
+        report_add_real(&row, "bare_rate", line->bare.median, 0);
+        report_add_real(&row, "ratio", line->ratio.median, 3);
+        report_add_real(&row, "ratio_min", line->ratio.min, 3);
+        report_add_real(&row, "ratio_max", line->ratio.max, 3);
+        report_add_real(&row, "control", line->control.median, 3);
+        report_add_real(&row, "control_min", line->control.min, 3);
+        report_add_real(&row, "ratio_of_control", line->ratio.median / line->control.median, 3);
+    }
+    report_row(report, &row);
+}
+
+/* What the end of a table line says beyond the rates. */
+static void describe(const struct bench_options *options, const struct measured_case *measured,
+                     const struct line *line, char *out, size_t size)
+{
+    char bare[REPORT_COMMAS_MAX];
+    size_t at = 0;
+    out[0] = '\0';
+    if (options->against_bare) {
+        at += (size_t)snprintf(out + at, size - at,
+                               ", bare=%9s msg/s, ratio %.3f (%.3f to %.3f), control %.3f "
+                               "(min %.3f)",
+                               report_commas(line->bare.median, bare), line->ratio.median,
+                               line->ratio.min, line->ratio.max, line->control.median,
+                               line->control.min);
+    }
+    if (options->transport_count > 1 && at < size) {
+        at += (size_t)snprintf(out + at, size - at, ", %s",
+                               options_transport_name(measured->transport));
+    }
+    if (options->receive_count > 1 && at < size) {
+        at += (size_t)snprintf(out + at, size - at, ", %s",
+                               options_receive_name(options->receives[line->subject]));
+        if (line->subject > 0 && at < size) {
+            snprintf(out + at, size - at, " (%.3f of %s)",
+                     ratio_of(measured, line->subject, 0).median,
+                     options_receive_name(options->receives[0]));
+        }
+    }
+}
+
+static void print_line(struct report *report, const struct bench_options *options,
+                       const struct measured_case *measured, const struct line *line)
+{
+    char issue[REPORT_COMMAS_MAX];
+    char recv[REPORT_COMMAS_MAX];
+    char rest[256];
+    const double megabytes = (double)measured->bytes / 1e6;
+    describe(options, measured, line, rest, sizeof(rest));
+    report_line(report,
+                "%-11s %6zu chars (%5zu B): issue=%9s msg/s %7.1f MB/s, recv=%9s msg/s %7.1f "
+                "MB/s%s",
+                record_name(measured->type), measured->chars, measured->bytes,
+                report_commas(line->issue.median, issue), line->issue.median * megabytes,
+                report_commas(line->recv.median, recv), line->recv.median * megabytes, rest);
+}
+
+void throughput_print_case(struct report *report, const struct bench_options *options,
+                           const struct measured_case *measured, struct summary *summaries)
+{
+    for (size_t i = 0; i < options->receive_count; i++) {
+        const struct line line = line_of(options, measured, i);
+        print_line(report, options, measured, &line);
+        print_row(report, options, measured, &line);
+        struct summary *summary = &summaries[i];
+        if (options->against_bare) {
+            if (summary->cases == 0 || line.control.min < summary->control_min) {
+                summary->control_min = line.control.min;
+            }
+            summary->ratios[summary->cases] = line.ratio.median;
+            summary->controls[summary->cases] = line.control.median;
+            summary->cases++;
+        }
+    }
+}
+
+static double lowest(const double *values, size_t count)
+{
+    double low = values[0];
+    for (size_t i = 1; i < count; i++) {
+        if (values[i] < low) {
+            low = values[i];
+        }
+    }
+    return low;
+}
+
+static void print_one_summary(struct report *report, const struct bench_options *options,
+                              enum bench_transport transport, size_t subject,
+                              const struct summary *summary)
+{
+    const double ratio = numbers_geometric_mean(summary->ratios, summary->cases);
+    const double control = numbers_geometric_mean(summary->controls, summary->cases);
+    const double ratio_low = lowest(summary->ratios, summary->cases);
+    const double control_low = lowest(summary->controls, summary->cases);
+    const char *receive = options_receive_name(options->receives[subject]);
+    report_line(report,
+                "geometric mean of %zu (%s, %s, %s): ratio %.3f, control %.3f, ratio/control "
+                "%.3f; lowest median: ratio %.3f, control %.3f; control_min %.3f",
+                summary->cases, options_transport_name(transport),
+                options_codec_name(options->codec), receive, ratio, control, ratio / control,
+                ratio_low, control_low, summary->control_min);
+    struct report_row row = {.count = 0};
+    report_add_text(&row, "mode", "summary");
+    report_add_text(&row, "transport", options_transport_name(transport));
+    report_add_text(&row, "codec", options_codec_name(options->codec));
+    report_add_text(&row, "receive", receive);
+    report_add_count(&row, "pack", options->pack_bytes);
+    report_add_count(&row, "repeat", throughput_repeat(options));
+    report_add_real(&row, "seconds", throughput_seconds(options), 3);
+    report_add_count(&row, "cases", summary->cases);
+    report_add_real(&row, "ratio", ratio, 3);
+    report_add_real(&row, "ratio_lowest_median", ratio_low, 3);
+    report_add_real(&row, "control", control, 3);
+    report_add_real(&row, "control_lowest_median", control_low, 3);
+    report_add_real(&row, "control_min", summary->control_min, 3);
+    report_add_real(&row, "ratio_of_control", ratio / control, 3);
+    report_row(report, &row);
+}
+
+void throughput_print_summary(struct report *report, const struct bench_options *options,
+                              enum bench_transport transport, const struct summary *summaries)
+{
+    for (size_t i = 0; i < options->receive_count; i++) {
+        print_one_summary(report, options, transport, i, &summaries[i]);
+    }
+}

@@ -1,0 +1,56 @@
+/*
+ * echo_bench: how fast, how fair and how cheap a ZeroMQ socket is on a libevent base. This file
+ * only reads the command line and chooses the mode; see bench/ for what is measured and how.
+ */
+#include "bench/modes.h"
+#include "bench/options.h"
+#include "bench/report.h"
+
+/* What the options allow but no code does yet. Returns the exit status, 0 to go on. */
+static int refuse_unimplemented(const struct bench_options *options)
+{
+    const char *what = NULL;
+    if (options->codec == BENCH_TYPED) {
+        what = "--codec typed";
+    } else if (options->pack_bytes != 0) {
+        what = "--pack";
+    } else if (options->svg_path != NULL) {
+        what = "--svg";
+    } else if (options->against_bare && options->mode != BENCH_THROUGHPUT) {
+        what = "--against in another mode than throughput";
+    }
+    if (what == NULL) {
+        return 0;
+    }
+    report_error("%s is not implemented yet", what);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_options options;
+    int status = options_parse(argc, argv, &options);
+    if (status >= 0) {
+        return status;
+    }
+    status = refuse_unimplemented(&options);
+    if (status != 0) {
+        return status;
+    }
+    struct report report;
+    report_init(&report, options.format);
+    switch (options.mode) {
+    case BENCH_LATENCY:
+        return mode_latency(&options, &report);
+    case BENCH_DECODE:
+        return mode_decode(&options, &report);
+    case BENCH_ENCODE:
+        return mode_encode(&options, &report);
+    case BENCH_FAIRNESS:
+        return mode_fairness(&options, &report);
+    case BENCH_IDLE:
+        return mode_idle(&options, &report);
+    default:
+        return mode_throughput(&options, &report);
+    }
+}

@@ -1,0 +1,274 @@
+/**
+ * @file test_fork.c
+ * A forked child: every call fails with ECHILD, none spins, and the parent notices nothing.
+ */
+#include "support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* cmocka's assertions would go on with the parent's tests in the child: say it and leave. */
+#define child_check(condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            (void)fprintf(stderr, "child, line %d: %s (errno %d)\n", __LINE__, #condition, errno); \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+#define child_refused(call) child_check((call) == -1 && errno == ECHILD)
+
+static int callbacks_in_child;
+
+static void child_read(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
+{
+    (void)socket;
+    (void)message;
+    (void)arg;
+    callbacks_in_child++;
+}
+
+static void child_event(struct evzmq_socket *socket, const struct evzmq_event *event, void *arg)
+{
+    (void)socket;
+    (void)event;
+    (void)arg;
+    callbacks_in_child++;
+}
+
+struct family {
+    struct fixture *f;
+    struct probe p;
+    void *peer;
+};
+
+static void open_family(struct fixture *f, struct family *family)
+{
+    void *dealer = NULL;
+
+    memset(family, 0, sizeof *family);
+    family->f = f;
+    family->p.on_read = read_sequence;
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_DEALER, &dealer, ZMQ_DEALER, &family->peer);
+    probe_attach(f, &family->p, dealer, EVZMQ_OPT_CLOSE_ON_FREE);
+    probe_enable(&family->p, EV_READ);
+    peer_send_sequence(family->peer, 0, 1, 8);
+    run_until(f, family->p.reads == 1);
+}
+
+/* Runs a function in a child; the parent's socket must go on afterwards as if nothing had been. */
+static void in_child(struct family *family, void (*function)(struct family *family))
+{
+    const uint64_t next = family->p.sequence;
+    int status = 0;
+    pid_t child = 0;
+
+    peer_send_sequence(family->peer, next, 3, 8); /* Waiting in both processes. */
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(30);
+        function(family);
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0) {
+        assert_int_equal(errno, EINTR);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    peer_send_sequence(family->peer, next + 3, 3, 8);
+    run_until(family->f, family->p.sequence == next + 6);
+}
+
+static void close_family(struct family *family)
+{
+    char text[32];
+
+    assert_ok(evzmq_socket_write(family->p.socket, "still here", 10));
+    (void)peer_recv_text(family->peer, text, sizeof text);
+    assert_string_equal(text, "still here");
+    probe_free(&family->p);
+}
+
+static void child_calls(struct family *family)
+{
+    struct evzmq_socket *const s = family->p.socket;
+    const struct evzmq_bytes part = {"x", 1};
+    const struct timeval second = {1, 0};
+    struct evzmq_message *message = NULL;
+
+    child_refused(evzmq_socket_enable(s, EV_READ));
+    child_refused(evzmq_socket_disable(s, EV_READ));
+    child_refused(evzmq_socket_write(s, "x", 1));
+    child_refused(evzmq_socket_write_parts(s, &part, 1));
+    child_refused(evzmq_socket_write_value(s, &part));
+    child_refused(evzmq_socket_try_recv(s, &message));
+    child_refused(evzmq_socket_recv_many(s, &message, 1));
+    child_refused(evzmq_socket_recv(s, &second, &message));
+    child_refused(evzmq_socket_touch(s));
+    child_refused(evzmq_socket_set_codec(s, NULL));
+    child_refused(evzmq_socket_set_receive_mode(s, EVZMQ_RECEIVE_INTO));
+    child_refused(evzmq_socket_set_max_message(s, 1, 1, EVZMQ_OVERSIZE_DROP));
+    child_refused(evzmq_socket_set_budget(s, NULL));
+    child_refused(evzmq_socket_set_output_limit(s, 1, 1));
+    child_refused(evzmq_socket_set_output_watermark(s, 1, 2));
+    child_refused(evzmq_socket_set_timeouts(s, &second, NULL));
+    child_refused(evzmq_socket_priority_set(s, 0));
+    child_refused(evzmq_socket_shutdown(s, &second, NULL, NULL));
+}
+
+static void every_call_of_the_child_on_the_parents_socket_is_echild(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    in_child(&family, child_calls);
+    close_family(&family);
+}
+
+static void child_frees_at_once(struct family *family)
+{
+    evzmq_socket_free(family->p.socket);
+}
+
+static void a_child_that_frees_before_event_reinit_does_not_disturb_the_parent(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    for (int i = 0; i < 10; i++) {
+        in_child(&family, child_frees_at_once);
+    }
+    close_family(&family);
+}
+
+static void child_runs_the_loop(struct family *family)
+{
+    evzmq_socket_setcb(family->p.socket, child_read, NULL, child_event, NULL);
+    child_check(event_reinit(family->f->base) == 0);
+    for (int i = 0; i < 10; i++) {
+        child_check(event_base_loop(family->f->base, EVLOOP_NONBLOCK) != -1);
+    }
+    child_check(callbacks_in_child == 0);
+    evzmq_socket_free(family->p.socket);
+    child_check(event_base_loop(family->f->base, EVLOOP_NONBLOCK) != -1);
+    child_check(callbacks_in_child == 0);
+}
+
+static void no_callback_runs_in_the_child(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    in_child(&family, child_runs_the_loop);
+    close_family(&family);
+}
+
+static void child_starts_anew(struct family *family)
+{
+    struct event_base *const base = family->f->base;
+    struct evzmq_socket *fresh = NULL;
+    void *context = NULL;
+    void *pull = NULL;
+    void *push = NULL;
+
+    child_check(evzmq_after_fork(NULL) == -1 && errno == EINVAL);
+    child_check(evzmq_after_fork(base) == -1 && errno == EBUSY);
+    context = zmq_ctx_new();
+    pull = zmq_socket(context, ZMQ_PULL);
+    push = zmq_socket(context, ZMQ_PUSH);
+    child_check(evzmq_socket_new(base, pull, 0) == NULL && errno == ECHILD);
+    evzmq_socket_free(family->p.socket);
+    child_check(event_reinit(base) == 0);
+    child_check(evzmq_after_fork(base) == 0);
+    child_check(zmq_bind(pull, "inproc://child") == 0);
+    child_check(zmq_connect(push, "inproc://child") == 0);
+    fresh = evzmq_socket_new(base, pull, EVZMQ_OPT_CLOSE_ON_FREE);
+    child_check(fresh != NULL);
+    evzmq_socket_setcb(fresh, child_read, NULL, child_event, NULL);
+    child_check(evzmq_socket_enable(fresh, EV_READ) == 0);
+    for (int i = 0; i < 100; i++) {
+        child_check(zmq_send(push, "x", 1, 0) == 1);
+    }
+    while (callbacks_in_child < 100) {
+        child_check(event_base_loop(base, EVLOOP_ONCE) == 0);
+    }
+    evzmq_socket_free(fresh);
+    child_check(zmq_close(push) == 0);
+    child_check(zmq_ctx_term(context) == 0);
+}
+
+static void the_child_may_reuse_the_base_for_sockets_of_its_own(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    in_child(&family, child_starts_anew);
+    in_child(&family, child_starts_anew);
+    close_family(&family);
+}
+
+static void after_fork_in_a_process_that_never_forked_does_nothing(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    assert_errno(evzmq_after_fork(NULL), EINVAL);
+    close_family(&family);
+    assert_ok(evzmq_after_fork(family.f->base));
+}
+
+static void child_frees_with_a_full_queue(struct family *family)
+{
+    evzmq_socket_free(family->p.socket);
+    child_check(event_reinit(family->f->base) == 0);
+    event_base_free(family->f->base);
+}
+
+static void a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends_it(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    struct family family = {.f = f};
+    char endpoint[ENDPOINT_SIZE];
+    void *const push = peer_new(f, ZMQ_PUSH);
+    void *pull = NULL;
+    int status = 0;
+    pid_t child = 0;
+
+    peer_bind(f, push, TRANSPORT_INPROC, endpoint);
+    probe_attach(f, &p, push, 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_ok(evzmq_socket_write(p.socket, &i, sizeof i));
+    }
+    family.p = p;
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(30);
+        child_frees_with_a_full_queue(&family);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    pull = peer_new(f, ZMQ_PULL);
+    peer_connect(pull, endpoint);
+    pump_recv_sequence(f, pull, 0, 100);
+    probe_free(&p);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        claim(every_call_of_the_child_on_the_parents_socket_is_echild),
+        claim(a_child_that_frees_before_event_reinit_does_not_disturb_the_parent),
+        claim(no_callback_runs_in_the_child),
+        claim(the_child_may_reuse_the_base_for_sockets_of_its_own),
+        claim(after_fork_in_a_process_that_never_forked_does_nothing),
+        claim(a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends_it),
+    };
+
+    return run_claims(tests);
+}

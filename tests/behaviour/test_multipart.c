@@ -1,0 +1,320 @@
+/**
+ * @file test_multipart.c
+ * A message is all of its parts or nothing, whatever happens to its sender, receiver or peer.
+ */
+#include "support.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MANY 300
+
+static void read_many_parts(struct probe *p, struct evzmq_message *message)
+{
+    const size_t count = evzmq_message_get_part_count(message);
+
+    (void)p;
+    assert_int_equal(count, MANY);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = 0;
+        const void *const data = evzmq_message_get_part(message, i, &size);
+
+        assert_int_equal(size, (i * 37) % 2000);
+        assert_pattern(data, size, (unsigned)i);
+    }
+}
+
+static void all_parts_of_a_message_arrive_together_in_every_mode(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int mode = EVZMQ_RECEIVE_AUTO; mode <= EVZMQ_RECEIVE_OWNED; mode++) {
+        struct probe p = {.on_read = read_many_parts};
+        unsigned char bytes[2000];
+        void *pull = NULL;
+        void *push = NULL;
+
+        peer_pair(f, TRANSPORT_IPC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+        probe_attach(f, &p, pull, 0);
+        assert_ok(evzmq_base_set_receive_buffer(f->base, 10000)); /* Less than one message. */
+        assert_ok(evzmq_socket_set_receive_mode(p.socket, (enum evzmq_receive_mode)mode));
+        probe_enable(&p, EV_READ);
+        for (int n = 0; n < 3; n++) {
+            for (size_t i = 0; i < MANY; i++) {
+                const size_t size = (i * 37) % 2000;
+
+                fill_pattern(bytes, size, (unsigned)i);
+                assert_int_equal(zmq_send(push, bytes, size, i + 1 < MANY ? ZMQ_SNDMORE : 0), size);
+            }
+        }
+        run_until(f, p.reads == 3);
+        probe_free(&p);
+    }
+}
+
+static void half_a_message_is_never_delivered(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    void *pull = NULL;
+    void *push = NULL;
+
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+    probe_attach(f, &p, pull, 0);
+    probe_enable(&p, EV_READ);
+    assert_int_equal(zmq_send(push, "one", 3, ZMQ_SNDMORE), 3);
+    assert_int_equal(zmq_send(push, "two", 3, ZMQ_SNDMORE), 3);
+    fixture_run_for(f, 20);
+    assert_int_equal(p.reads, 0);
+    assert_int_equal(zmq_send(push, "three", 5, 0), 5);
+    run_until(f, p.reads == 1);
+    assert_string_equal(p.log, "one|two|three");
+    probe_free(&p);
+}
+
+static void free_or_disable_leaves_whole_messages_to_the_next_reader(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int variant = 0; variant < 8; variant++) {
+        struct probe p = {.on_read = variant % 2 == 0 ? read_free : read_disable};
+        char text[32];
+        void *pull = NULL;
+        void *push = NULL;
+
+        peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+        peer_send_text(push, "1a|1b|1c");
+        peer_send_text(push, "2a|2b|2c");
+        peer_send_text(push, "3a|3b|3c");
+        probe_attach(f, &p, pull, 0);
+        assert_ok(evzmq_socket_set_receive_mode(p.socket, (enum evzmq_receive_mode)(variant / 2)));
+        probe_enable(&p, EV_READ);
+        run_until(f, p.reads == 1);
+        if (p.socket != NULL) {
+            probe_free(&p);
+        }
+        (void)peer_recv_text(pull, text, sizeof text);
+        assert_string_equal(text, "2a|2b|2c");
+        (void)peer_recv_text(pull, text, sizeof text);
+        assert_string_equal(text, "3a|3b|3c");
+    }
+}
+
+/* Sends messages of three parts, the first and the last with the same number, until killed. */
+static void send_until_killed(int endpoint_fd)
+{
+    char endpoint[ENDPOINT_SIZE];
+    void *const context = zmq_ctx_new();
+    void *const push = zmq_socket(context, ZMQ_PUSH);
+    static char padding[150000];
+    const int hwm = 5;
+
+    (void)alarm(60);
+    if (read(endpoint_fd, endpoint, sizeof endpoint) != (ssize_t)sizeof endpoint ||
+        zmq_setsockopt(push, ZMQ_SNDHWM, &hwm, sizeof hwm) != 0 ||
+        zmq_connect(push, endpoint) != 0) {
+        _exit(1);
+    }
+    for (uint64_t number = 0;; number++) {
+        if (zmq_send(push, &number, sizeof number, ZMQ_SNDMORE) < 0 ||
+            zmq_send(push, padding, sizeof padding, ZMQ_SNDMORE) < 0 ||
+            zmq_send(push, &number, sizeof number, 0) < 0) {
+            _exit(1);
+        }
+    }
+}
+
+static void read_whole(struct probe *p, struct evzmq_message *message)
+{
+    uint64_t first = 0;
+    uint64_t last = 0;
+
+    assert_int_equal(evzmq_message_get_part_count(message), 3);
+    assert_int_equal(evzmq_message_get_size(message), 150016);
+    memcpy(&first, evzmq_message_get_part(message, 0, NULL), sizeof first);
+    memcpy(&last, evzmq_message_get_part(message, 2, NULL), sizeof last);
+    assert_int_equal(first, p->sequence);
+    assert_int_equal(last, p->sequence);
+    p->sequence++;
+}
+
+static void a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = read_whole};
+    char endpoint[ENDPOINT_SIZE];
+    pid_t children[10];
+    int pipes[10][2];
+    void *pull = NULL;
+
+    for (int i = 0; i < 10; i++) { /* Before this process has threads. */
+        assert_int_equal(pipe(pipes[i]), 0);
+        children[i] = fork();
+        if (children[i] == 0) {
+            send_until_killed(pipes[i][0]);
+        }
+        assert_true(children[i] > 0);
+    }
+    pull = peer_new(f, ZMQ_PULL);
+    peer_bind(f, pull, TRANSPORT_TCP, endpoint);
+    probe_attach(f, &p, pull, 0);
+    probe_enable(&p, EV_READ);
+    for (int i = 0; i < 10; i++) {
+        const size_t goal = p.reads + 5 + (size_t)i;
+        int status = 0;
+
+        p.sequence = 0;
+        assert_int_equal(write(pipes[i][1], endpoint, sizeof endpoint), sizeof endpoint);
+        run_until(f, p.reads >= goal);
+        assert_int_equal(kill(children[i], SIGKILL), 0);
+        assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+        fixture_run_for(f, 30); /* What was under way. */
+        assert_int_equal(close(pipes[i][0]) + close(pipes[i][1]), 0);
+    }
+    assert_int_equal(p.events_all, 0);
+    probe_free(&p);
+}
+
+struct churn {
+    char endpoint[ENDPOINT_SIZE];
+    void *context;
+    int type;
+    atomic_int stop;
+    atomic_int broken; /* Messages that were not whole. */
+    atomic_int whole;
+};
+
+/* Whole is: four parts with the same number. */
+static int recv_whole(void *pull)
+{
+    uint64_t numbers[4] = {0};
+
+    for (int part = 0;; part++) {
+        int more = 0;
+        size_t size = sizeof more;
+        uint64_t number = 0;
+        const int got = zmq_recv(pull, &number, sizeof number, 0);
+
+        if (got < 0) {
+            return part == 0 ? -1 : 0;
+        }
+        if (got != (int)sizeof number || part > 3 || (part > 0 && number != numbers[0])) {
+            return 0;
+        }
+        numbers[part] = number;
+        (void)zmq_getsockopt(pull, ZMQ_RCVMORE, &more, &size);
+        if (!more) {
+            return part == 3;
+        }
+    }
+}
+
+/* Peers that come, read a little and go, as often as they can. */
+static void *come_and_go(void *arg)
+{
+    struct churn *const churn = arg;
+
+    while (!atomic_load(&churn->stop)) {
+        void *const pull = zmq_socket(churn->context, churn->type);
+        const int timeout = 50;
+        const int hwm = 3;
+        const int linger = 0;
+
+        (void)zmq_setsockopt(pull, ZMQ_RCVTIMEO, &timeout, sizeof timeout);
+        (void)zmq_setsockopt(pull, ZMQ_RCVHWM, &hwm, sizeof hwm);
+        (void)zmq_setsockopt(pull, ZMQ_LINGER, &linger, sizeof linger);
+        if (zmq_connect(pull, churn->endpoint) == 0) {
+            for (int i = 0; i < 20; i++) {
+                const int result = recv_whole(pull);
+
+                if (result == 0) {
+                    (void)atomic_fetch_add(&churn->broken, 1);
+                } else if (result > 0) {
+                    (void)atomic_fetch_add(&churn->whole, 1);
+                }
+            }
+        }
+        (void)zmq_close(pull);
+    }
+    return NULL;
+}
+
+static void write_four(struct probe *p, uint64_t *number)
+{
+    const struct evzmq_bytes parts[4] = {{number, sizeof *number},
+                                         {number, sizeof *number},
+                                         {number, sizeof *number},
+                                         {number, sizeof *number}};
+
+    while (evzmq_socket_write_parts(p->socket, parts, 4) == 0) {
+        ++*number;
+    }
+    assert_int_equal(errno, EAGAIN);
+}
+
+static void refill(struct probe *p)
+{
+    write_four(p, p->arg);
+}
+
+static void check_churn(struct fixture *f, enum transport transport, int type, int peer_type)
+{
+    uint64_t number = 0;
+    struct churn churn = {.context = f->context, .type = peer_type};
+    struct probe p = {.on_write = refill, .arg = &number};
+    void *const push = peer_new(f, type);
+    pthread_t threads[2];
+
+    peer_set_int(push, ZMQ_SNDHWM, 3);
+    peer_bind(f, push, transport, churn.endpoint);
+    probe_attach(f, &p, push, 0);
+    assert_ok(evzmq_socket_set_output_limit(p.socket, 50, 0));
+    assert_ok(evzmq_socket_set_output_watermark(p.socket, 500, 0));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, &churn), 0);
+    }
+    write_four(&p, &number);
+    run_until(f, atomic_load(&churn.whole) >= 2000);
+    atomic_store(&churn.stop, 1);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(atomic_load(&churn.broken), 0);
+    assert_int_equal(p.events_all, p.events[EVZMQ_EVENT_DRAINED]);
+    probe_free(&p);
+    peer_close(f, push);
+}
+
+static void peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_push(void **state)
+{
+    for (enum transport transport = TRANSPORT_INPROC; transport < TRANSPORTS; transport++) {
+        check_churn(*state, transport, ZMQ_PUSH, ZMQ_PULL);
+    }
+}
+
+static void peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_dealer(void **state)
+{
+    for (enum transport transport = TRANSPORT_INPROC; transport < TRANSPORTS; transport++) {
+        check_churn(*state, transport, ZMQ_DEALER, ZMQ_DEALER);
+    }
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        claim(all_parts_of_a_message_arrive_together_in_every_mode),
+        claim(half_a_message_is_never_delivered),
+        claim(free_or_disable_leaves_whole_messages_to_the_next_reader),
+        claim(a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it),
+        claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_push),
+        claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_dealer),
+    };
+
+    return run_claims(tests);
+}
