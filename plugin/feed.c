@@ -1,7 +1,8 @@
 /*
  * feed.c (L3): what waits outside a socket for room in its output queue, and enters it in a pass.
  *
- *     feeder says it has something -> ready list -> evzmq__pass_feed: while there is room: take, submit
+ *     feeder says it has something -> ready list -> evzmq__pass_feed: while there is room: take,
+ * submit
  *
  * A feeder that finds no room stays on the ready list, and the pass in which the queue falls comes
  * back to it: nothing polls. Feeders take turns, one message each.
