@@ -327,6 +327,7 @@ static void poster_close(struct evzmq__feeder *feeder, struct evzmq_socket *sock
     uint64_t dropped = 0;
     lock(hub);
     poster->attached = false; /* from here on posts are refused */
+    poster->references++; /* or a user who lets go now would free it */
     forget_news(poster);
     unlock(hub);
     struct evzmq_message *message = feeder->held;
@@ -348,7 +349,7 @@ static void poster_close(struct evzmq__feeder *feeder, struct evzmq_socket *sock
     poster->handed_over += handed_over;
     poster->handed_over -= had_held;
     poster->dropped += dropped;
-    const bool unused = poster->references == 0;
+    const bool unused = --poster->references == 0;
     unlock(hub);
     if (unused) {
         poster_destroy(poster);
