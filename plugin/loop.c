@@ -15,13 +15,15 @@ static void on_fd(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct evzmq__source *source = arg;
-    if (source->callback != NULL) {
-        if (source->delayed) {
-            (void)event_del(source->timer);
-            source->delayed = false;
-        }
-        source->callback(source->arg, EVZMQ__WAKEUP_FD);
+    if (source->callback == NULL) {
+        evzmq__source_mute(source); /* Abandoned. The fd would stay readable. */
+        return;
     }
+    if (source->delayed) {
+        (void)event_del(source->timer);
+        source->delayed = false;
+    }
+    source->callback(source->arg, EVZMQ__WAKEUP_FD);
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
@@ -76,6 +78,14 @@ void evzmq__source_schedule_after(struct evzmq__source *source, unsigned delay_u
     const struct timeval delay = {(time_t)(delay_usec / 1000000),
                                   (suseconds_t)(delay_usec % 1000000)};
     source->delayed = evtimer_add(source->timer, &delay) == 0;
+}
+
+void evzmq__source_mute(struct evzmq__source *source)
+{
+    (void)event_del(source->fd_event);
+    (void)event_del(source->timer);
+    source->scheduled = false;
+    source->delayed = false;
 }
 
 void evzmq__source_stop(struct evzmq__source *source)

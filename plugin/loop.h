@@ -59,6 +59,11 @@ bool evzmq__source_schedule(struct evzmq__source *source);
 /* Wakes the owner after a delay, or earlier when something else does: each wakeup cancels it. */
 void evzmq__source_schedule_after(struct evzmq__source *source, unsigned delay_usec);
 
+/* In a forked child that runs the loop: takes the events off it. Whoever runs an inherited base has
+ * called event_reinit(), as libevent demands, so that the parent's registration is not concerned.
+ */
+void evzmq__source_mute(struct evzmq__source *source);
+
 /* Stops all wakeups; the source lets the loop's dispatch end. It cannot be started again. */
 void evzmq__source_stop(struct evzmq__source *source);
 

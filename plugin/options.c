@@ -292,7 +292,8 @@ int evzmq_socket_get_stats(const struct evzmq_socket *socket, struct evzmq_socke
         .queue_bytes = socket->queue.bytes,
         .queue_messages_peak = socket->queue.messages_peak,
         .queue_bytes_peak = socket->queue.bytes_peak,
-        .parked_peers = socket->type->routes ? socket->queue.parked.count : 0,
+        .parked_peers =
+            socket->type->routes ? socket->queue.ready.count + socket->queue.parked.count : 0,
     };
     memcpy(all.decode_errors, counters->decode_errors, sizeof(all.decode_errors));
     all.size = out->size < sizeof(all) ? out->size : sizeof(all);

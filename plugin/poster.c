@@ -114,6 +114,7 @@ static void on_wake(void *arg, enum evzmq__wakeup why)
     (void)why;
     struct evzmq__hub *hub = arg;
     if (evzmq__base_is_stale(hub->base)) {
+        evzmq__source_mute(hub->watch);
         return;
     }
     lock(hub);

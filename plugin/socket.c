@@ -223,8 +223,8 @@ static bool look_again(struct evzmq__pass *pass)
         }
         return false;
     }
-    socket->touched = false;
     const bool progress = retry_parked(pass);
+    socket->touched = progress;
     return evzmq__socket_is_alive(socket) && (progress || pass->unfed || has_more(socket, events));
 }
 
@@ -294,6 +294,7 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why)
     struct evzmq_socket *socket = arg;
     struct evzmq__base *base = socket->base;
     if (!evzmq__socket_enter(socket)) {
+        evzmq__source_mute(socket->source);
         return;
     }
     socket->in_pass = true;

@@ -120,7 +120,7 @@ static int run_control(struct run *run)
     peer_set_phase(run->sender, PEER_END);
     struct peer_result sent;
     struct peer_result taken;
-    if (peer_finish(run->sender, &sent) != 0 || peer_finish(run->sink, &taken) != 0) {
+    if (peer_finish(run->sink, &taken) != 0 || peer_finish(run->sender, &sent) != 0) {
         return -1;
     }
     place_clear();

@@ -66,7 +66,10 @@ int peer_begin(struct peer *peer, const struct peer_order *order);
 
 void peer_set_phase(struct peer *peer, enum peer_phase phase);
 
-/* Waits for the job's end. Returns 0, or -1 after saying why. */
+/*
+ * To be called when all was received: lets the peer close its socket, and waits for the job's end.
+ * Returns 0, or -1 after saying why.
+ */
 int peer_finish(struct peer *peer, struct peer_result *out);
 
 #endif /* BENCH_PEER_H */

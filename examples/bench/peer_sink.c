@@ -7,7 +7,7 @@
 
 #include "place.h"
 
-void peer_sink(const struct peer_task *task, struct peer_result *out)
+void peer_sink(struct peer_task *task, struct peer_result *out)
 {
     void *socket = zmq_socket(task->zmq_context, ZMQ_PULL);
     if (socket == NULL || place_set_up(socket) != 0 ||

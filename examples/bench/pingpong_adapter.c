@@ -143,7 +143,7 @@ int pingpong_adapter(void *zmq_socket, struct pingpong *game)
                : report_error("a round trip failed: %s", evzmq_strerror(player.error));
 }
 
-void peer_echo_adapter(const struct peer_task *task, struct peer_result *out)
+void peer_echo_adapter(struct peer_task *task, struct peer_result *out)
 {
     struct player player = {.game = NULL};
     void *socket = zmq_socket(task->zmq_context, ZMQ_PAIR);

@@ -70,7 +70,7 @@ int pingpong_bare(void *zmq_socket, struct pingpong *game)
     return result;
 }
 
-void peer_echo_bare(const struct peer_task *task, struct peer_result *out)
+void peer_echo_bare(struct peer_task *task, struct peer_result *out)
 {
     void *socket = zmq_socket(task->zmq_context, ZMQ_PAIR);
     if (socket == NULL || place_set_up(socket) != 0 ||

@@ -162,6 +162,9 @@ struct evzmq_budget {
 /**
  * Puts a ZeroMQ socket on an event base.
  *
+ * A ROUTER gets ZMQ_ROUTER_MANDATORY, without which it drops messages to unknown and to full peers
+ * without a word; whoever wants that sets the option to 0 afterwards. No other option is changed.
+ *
  * New sockets have EV_WRITE enabled and EV_READ not, as bufferevents do, the raw codec and no
  * callbacks. Messages that were waiting are noticed.
  *
