@@ -41,6 +41,8 @@ socket    3
 write     3
 msgpack   4
 scan      4
+monitor   5
+monitor_names 5
 poster    5
 '
 

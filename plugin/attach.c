@@ -168,6 +168,7 @@ static void close_zmq_socket(const struct evzmq_socket *socket)
         linger = EVZMQ_LINGER_DEFAULT_MS;
         (void)zmq_setsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
     }
+    evzmq__notify_close(socket->zmq_socket);
     (void)zmq_close(socket->zmq_socket);
 }
 

@@ -78,4 +78,22 @@ int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket);
 /* Ends a registration. */
 void evzmq__detach(struct evzmq__attachment *attachment);
 
+/* Whether a ZeroMQ socket is registered. */
+bool evzmq__is_attached(void *zmq_socket);
+
+/* Wants to know when this library closes a ZeroMQ socket. Lives in its owner. */
+struct evzmq__close_watch {
+    struct evzmq__table_node node;
+    void *zmq_socket; /* NULL: it does not watch */
+    void (*callback)(struct evzmq__close_watch *watch);
+};
+
+/* Starts and ends to watch. The thread is that of the ZeroMQ socket. Watching returns 0, or -1 with
+ * ENOMEM. */
+int evzmq__watch_close(struct evzmq__close_watch *watch, void *zmq_socket);
+void evzmq__unwatch_close(struct evzmq__close_watch *watch);
+
+/* Calls, once each, those who watch a ZeroMQ socket that is about to be closed. */
+void evzmq__notify_close(void *zmq_socket);
+
 #endif /* EVZMQ_REGISTRY_H */
