@@ -81,6 +81,7 @@ static void watch_open(struct fixture *f, struct watch *w, void *peer, unsigned 
     w->f = f;
     w->monitor = evzmq_monitor_new(f->base, f->context, peer, events, on_event, w);
     assert_non_null(w->monitor);
+    f->attached++;
 }
 
 static void watch_close(struct watch *w)
@@ -88,6 +89,7 @@ static void watch_close(struct watch *w)
     struct evzmq_monitor *const monitor = w->monitor;
 
     w->monitor = NULL;
+    w->f->attached--;
     evzmq_monitor_free(monitor);
 }
 
@@ -156,7 +158,7 @@ static void a_bind_that_fails_later_is_reported_with_its_reason(void **state)
 
     peer_bind(f, first, TRANSPORT_TCP, endpoint);
     watch_open(f, &w, second, EVZMQ_MONITOR_BIND_FAILED);
-    assert_errno(zmq_bind(second, endpoint), EADDRINUSE);
+    assert_int_equal(zmq_bind(second, endpoint), -1); /* libzmq overwrites errno meanwhile. */
     run_until(f, w.all == 1);
     assert_int_equal(last(&w, EVZMQ_MONITOR_BIND_FAILED)->error, EADDRINUSE);
     assert_int_equal(last(&w, EVZMQ_MONITOR_BIND_FAILED)->fd, -1);
@@ -581,7 +583,10 @@ static void a_flood_of_failures_to_accept_is_limited(void **state)
     const int client = socket(AF_INET, SOCK_STREAM, 0);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
-    none.rlim_cur = 0;
+    const int lowest_free = dup(client);
+    assert_true(lowest_free > 0);
+    (void)close(lowest_free);
+    none.rlim_cur = (rlim_t)lowest_free; /* Not less: poll() would fail too. */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
     assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
     run_until(f, stats_of(&w).accept_failed_dropped >= 100);
@@ -649,6 +654,7 @@ static void every_allocation_may_fail(void **state)
         assert_true(w.monitor != NULL || errno == ENOMEM);
     }
     allocations_fail_at(0);
+    f->attached++;
     peer_bind(f, pull, TRANSPORT_IPC, endpoint);
     run_until(f, w.all == 1);
     watch_close(&w);
