@@ -23,6 +23,12 @@
 #include <evzmq/evzmq.h>
 
 #define MESSAGE_BYTES_MAX (256ull * 1024 * 1024)
+/*
+ * A server's pipe to its client holds 1000 messages by default (ZMQ_SNDHWM) and learns of those
+ * taken out 500 at a time. So with 500 on their way it can never be full, which matters with a REP
+ * server: it drops an answer that finds it full.
+ */
+#define WINDOW_DEFAULT 250
 #define WINDOW_MAX 1000000ull
 /* A line that is longer is refused: it would have to be kept whole. */
 #define LINE_BYTES_MAX (16u * 1024 * 1024)
@@ -38,7 +44,7 @@ static const char usage[] =
     "  ENDPOINT        where to connect; default tcp://127.0.0.1:5555; or ipc:///a/path\n"
     "  --count N       send N made-up messages instead of lines\n"
     "  --size B        of B bytes each; default 32\n"
-    "  --window N      messages on their way at once; default 1000\n"
+    "  --window N      messages on their way at once; default 250\n"
     "  --timeout S     give up when no echo came for so many seconds; default 10\n"
     "  --req           a REQ socket instead of a DEALER: one message at a time\n"
     "  --quiet         do not print the echoes of lines\n"
@@ -501,8 +507,10 @@ static double now_seconds(void)
 
 int main(int argc, char **argv)
 {
-    struct client client = {
-        .endpoint = "tcp://127.0.0.1:5555", .size = 32, .window = 1000, .timeout_seconds = 10};
+    struct client client = {.endpoint = "tcp://127.0.0.1:5555",
+                            .size = 32,
+                            .window = WINDOW_DEFAULT,
+                            .timeout_seconds = 10};
     const int status = parse(argc, argv, &client);
     if (status >= 0) {
         return status;

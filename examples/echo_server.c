@@ -179,8 +179,13 @@ static void *bind_socket(struct server *server)
         (void)complain("cannot make a socket: %s", evzmq_strerror(zmq_errno()));
         return NULL;
     }
+    /* Without this option a ROUTER drops, without a word, what a client has no room for; with it
+     * the answer waits in the output queue. A REP always drops it. */
+    const int mandatory = 1;
     const int linger = LINGER_MS;
-    if (zmq_setsockopt(handle, ZMQ_LINGER, &linger, sizeof(linger)) != 0 ||
+    if ((!server->rep &&
+         zmq_setsockopt(handle, ZMQ_ROUTER_MANDATORY, &mandatory, sizeof(mandatory)) != 0) ||
+        zmq_setsockopt(handle, ZMQ_LINGER, &linger, sizeof(linger)) != 0 ||
         zmq_bind(handle, server->endpoint) != 0) {
         (void)complain("cannot bind to %s: %s", server->endpoint, evzmq_strerror(zmq_errno()));
         (void)zmq_close(handle);

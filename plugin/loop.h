@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <event2/event.h>
+
 struct event;
 struct event_base;
 struct timeval;
@@ -59,6 +61,11 @@ bool evzmq__source_schedule(struct evzmq__source *source);
 /* Wakes the owner after a delay, or earlier when something else does: each wakeup cancels it. */
 void evzmq__source_schedule_after(struct evzmq__source *source, unsigned delay_usec);
 
+/* In a forked child that runs the loop: takes the events off it. Whoever runs an inherited base has
+ * called event_reinit(), as libevent demands, so that the parent's registration is not concerned.
+ */
+void evzmq__source_mute(struct evzmq__source *source);
+
 /* Stops all wakeups; the source lets the loop's dispatch end. It cannot be started again. */
 void evzmq__source_stop(struct evzmq__source *source);
 
@@ -91,7 +98,10 @@ void evzmq__timer_free(struct evzmq__timer *timer);
 
 /* Whether a callback asked the loop to break. Only event_base_loopbreak() can take effect in the
  * middle of a pass: event_base_loopexit() acts through a timer, which cannot run meanwhile. */
-bool evzmq__loop_is_breaking(struct event_base *event_base);
+static inline bool evzmq__loop_is_breaking(struct event_base *event_base)
+{
+    return event_base_got_break(event_base) != 0;
+}
 
 /* Runs the loop until something happened: one turn. Returns 0, 1 when the base has no events left,
  * or -1 when it cannot run (it is running already: the call comes from a callback). */

@@ -101,7 +101,7 @@ static void watch(evutil_socket_t fd, short events, void *arg)
     (void)fd;
     (void)events;
     if (receiver->meter->messages == receiver->watched_messages) {
-        stop(receiver, report_error("nothing came for %d s", PEER_PATIENCE_MS / 1000));
+        stop(receiver, report_error("adapter: nothing came for %d s", PEER_PATIENCE_MS / 1000));
     }
     receiver->watched_messages = receiver->meter->messages;
 }

@@ -18,7 +18,7 @@ int bare_receive(void *zmq_socket, struct meter *meter)
                 continue;
             }
             result = zmq_errno() == EAGAIN
-                         ? report_error("nothing came for %d s", PEER_PATIENCE_MS / 1000)
+                         ? report_error("bare loop: nothing came for %d s", PEER_PATIENCE_MS / 1000)
                          : report_error("zmq_msg_recv: %s", zmq_strerror(zmq_errno()));
             break;
         }

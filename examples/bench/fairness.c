@@ -50,7 +50,8 @@ static int take_flood(struct run *run, struct lateness *timer, double *out_rate)
 {
     struct peer_order order = flood_order(run);
     void *socket =
-        place_bind(run->zmq_context, ZMQ_PULL, BENCH_IPC, order.endpoint, sizeof(order.endpoint));
+        place_bind(run->zmq_context, ZMQ_PULL, BENCH_IPC, peer_high_water_mark(order.chars),
+                   order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }
@@ -120,7 +121,7 @@ static int run_control(struct run *run)
     peer_set_phase(run->sender, PEER_END);
     struct peer_result sent;
     struct peer_result taken;
-    if (peer_finish(run->sender, &sent) != 0 || peer_finish(run->sink, &taken) != 0) {
+    if (peer_finish(run->sink, &taken) != 0 || peer_finish(run->sender, &sent) != 0) {
         return -1;
     }
     place_clear();

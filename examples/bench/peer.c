@@ -63,13 +63,22 @@ static int write_all(int fd, const void *buffer, size_t size)
     return 0;
 }
 
+void peer_task_wait(struct peer_task *task)
+{
+    char byte = 0;
+    if (!task->released) {
+        task->released = 1;
+        (void)read_all(task->control, &byte, sizeof(byte));
+    }
+}
+
 int peer_task_is_wanted(const struct peer_task *task)
 {
     struct pollfd control = {.fd = task->control, .events = POLLIN};
     return poll(&control, 1, 0) == 0;
 }
 
-typedef void (*peer_job_fn)(const struct peer_task *task, struct peer_result *out);
+typedef void (*peer_job_fn)(struct peer_task *task, struct peer_result *out);
 
 static const peer_job_fn jobs[] = {
     [PEER_FLOOD] = peer_flood,
@@ -85,8 +94,9 @@ static void serve(int control, const atomic_uint *phase, void *zmq_context)
     while (read_all(control, &order, sizeof(order)) == 0) {
         struct peer_result result;
         memset(&result, 0, sizeof(result));
-        const struct peer_task task = {&order, zmq_context, phase, control};
+        struct peer_task task = {&order, zmq_context, phase, control, 0};
         jobs[order.job](&task, &result);
+        peer_task_wait(&task);
         if (write_all(control, &result, sizeof(result)) != 0) {
             return;
         }
@@ -191,6 +201,8 @@ void peer_stop(struct peer *peer)
         return;
     }
     peer_set_phase(peer, PEER_END);
+    /* Closing alone would not do: a peer forked later holds a copy of the descriptor. */
+    (void)shutdown(peer->control, SHUT_RDWR);
     (void)close(peer->control);
     if (peer->pid == 0) {
         (void)pthread_join(peer->thread, NULL);
@@ -217,9 +229,11 @@ void peer_set_phase(struct peer *peer, enum peer_phase phase)
 
 int peer_finish(struct peer *peer, struct peer_result *out)
 {
+    const char release = 1;
     struct peer_result result;
-    if (read_all(peer->control, &result, sizeof(result)) != 0) {
-        return report_error("the peer process ended without a word");
+    if (write_all(peer->control, &release, sizeof(release)) != 0 ||
+        read_all(peer->control, &result, sizeof(result)) != 0) {
+        return report_error("the peer process is gone");
     }
     if (result.error != 0) {
         return report_error("the peer process failed after %llu messages: %s",

@@ -89,17 +89,16 @@ static int send_records(const struct peer_task *task, void *socket, struct recor
     return send_message(task, socket, &end_mark);
 }
 
-/* A PUSH socket that is set up like the receiver's PULL and gives up its queue after a while. */
+/* A PUSH socket that is set up like the receiver's PULL. It needs no linger: it is closed when all
+ * has been received, or when nobody wants it any more. */
 static void *open_socket(const struct peer_task *task)
 {
     void *socket = zmq_socket(task->zmq_context, ZMQ_PUSH);
     if (socket == NULL) {
         return NULL;
     }
-    const int linger = PEER_PATIENCE_MS;
     const int timeout = SEND_TIMEOUT_MS;
-    if (place_set_up(socket) != 0 ||
-        zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof(linger)) != 0 ||
+    if (place_set_up(socket, peer_high_water_mark(task->order->chars)) != 0 ||
         zmq_setsockopt(socket, ZMQ_SNDTIMEO, &timeout, sizeof(timeout)) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {
         const int error = zmq_errno();
@@ -110,7 +109,7 @@ static void *open_socket(const struct peer_task *task)
     return socket;
 }
 
-void peer_flood(const struct peer_task *task, struct peer_result *out)
+void peer_flood(struct peer_task *task, struct peer_result *out)
 {
     const struct peer_order *order = task->order;
     struct record_source source;
@@ -124,6 +123,8 @@ void peer_flood(const struct peer_task *task, struct peer_result *out)
     } else {
         if (send_records(task, socket, &source, out) != 0) {
             out->error = errno;
+        } else {
+            peer_task_wait(task);
         }
         (void)zmq_close(socket);
     }

@@ -10,16 +10,24 @@ struct peer_task {
     const struct peer_order *order;
     void *zmq_context;
     const atomic_uint *phase; /* an enum peer_phase, in memory shared with the receiver */
-    int control; /* the socket pair; readable before the job's end only when the receiver is gone */
+    int control; /* the socket pair; readable in a job when the receiver has finished or is gone */
+    int released; /* peer_task_wait() has waited */
 };
+
+/*
+ * Waits until the receiver has all it wants (it has called peer_finish()) or is gone. A job that
+ * sent much must do so before it closes its socket: whatever its linger, libzmq 4.3.4 drops what
+ * the I/O thread has encoded and the kernel has not taken yet.
+ */
+void peer_task_wait(struct peer_task *task);
 
 /* Whether the receiver is still there. */
 int peer_task_is_wanted(const struct peer_task *task);
 
 /* Each fills *out; out->error stays 0 when all went well. */
-void peer_flood(const struct peer_task *task, struct peer_result *out);
-void peer_sink(const struct peer_task *task, struct peer_result *out);
-void peer_echo_bare(const struct peer_task *task, struct peer_result *out);
-void peer_echo_adapter(const struct peer_task *task, struct peer_result *out);
+void peer_flood(struct peer_task *task, struct peer_result *out);
+void peer_sink(struct peer_task *task, struct peer_result *out);
+void peer_echo_bare(struct peer_task *task, struct peer_result *out);
+void peer_echo_adapter(struct peer_task *task, struct peer_result *out);
 
 #endif /* BENCH_PEER_JOBS_H */

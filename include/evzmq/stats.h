@@ -50,8 +50,7 @@ struct evzmq_socket_stats {
     uint64_t queue_bytes; /**< gauge */
     uint64_t queue_messages_peak; /**< the largest the gauge has been */
     uint64_t queue_bytes_peak;
-    uint64_t
-        parked_peers; /**< gauge, ROUTER: peers whose queued messages wait for that peer to read */
+    uint64_t parked_peers; /**< gauge, ROUTER and STREAM: peers with queued messages */
 };
 
 /**
