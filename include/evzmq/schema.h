@@ -68,11 +68,13 @@
 #include <evzmq/codec.h>
 
 #ifdef __cplusplus
-/* Declared only for equal types, so that a member of another type does not compile. */
+/* Complete only for equal types, so that a member of another type does not compile. */
+extern "C++" {
 template <typename Member, typename Kind> struct evzmq_same_type;
 template <typename Member> struct evzmq_same_type<Member, Member> {
     static constexpr unsigned zero = 0;
 };
+}
 
 extern "C" {
 #endif
