@@ -1,5 +1,5 @@
 /*
- * The arena of decoded values; arena.h says how it keeps and releases memory.
+ * arena.c (L0): the arena of decoded values; arena.h says how it keeps and releases memory.
  */
 #include "arena.h"
 

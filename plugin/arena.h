@@ -1,5 +1,5 @@
 /*
- * Memory for decoded values: a bump allocator over chunks that outlive the messages.
+ * arena.h (L0): memory for decoded values: a bump allocator over chunks that outlive the messages.
  *
  * A round is what happens between two resets: usually one message. Memory is cut from the current
  * chunk; when that is full a larger one is added. A reset that finds several chunks releases them

@@ -1,5 +1,6 @@
 /*
- * The library's version, error texts and allocator: what is known without any event base.
+ * base.c (L0): the library's version, error texts and allocator: what is known without any event
+ * base.
  */
 #include "base.h"
 

@@ -1,5 +1,6 @@
 /*
- * What every other file builds on: the allocator that evzmq_set_mem_functions() replaces.
+ * base.h (L0): what every other file builds on: the allocator that evzmq_set_mem_functions()
+ * replaces.
  *
  * No file of the library calls malloc() itself, so that a program's allocator sees all of it and
  * the tests can make any allocation fail.

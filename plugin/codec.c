@@ -1,6 +1,6 @@
 /*
- * The codec interface: making, sharing and calling codecs, and the raw codec that every socket
- * starts with.
+ * codec.c (L1): the codec interface: making, sharing and calling codecs, and the raw codec that
+ * every socket starts with.
  */
 #include "codec.h"
 

@@ -1,5 +1,5 @@
 /*
- * Codecs as the library's own files see them.
+ * codec.h (L1): codecs as the library's own files see them.
  */
 #ifndef EVZMQ_PLUGIN_CODEC_H
 #define EVZMQ_PLUGIN_CODEC_H

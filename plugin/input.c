@@ -188,10 +188,17 @@ static enum evzmq__step deliver(struct evzmq__pass *pass, struct evzmq_message *
     return step;
 }
 
-/* The message that passes receive into. NULL with ENOMEM. */
+/* The message that passes receive into. NULL with ENOMEM; a partial one stays with its socket then.
+ */
 static struct evzmq_message *get_receiving(struct evzmq_socket *socket)
 {
     struct evzmq__base *base = socket->base;
+    if (base->arena == NULL) {
+        base->arena = evzmq_arena_new();
+        if (base->arena == NULL) {
+            return NULL;
+        }
+    }
     if (socket->partial != NULL) {
         evzmq__message_destroy(base->receiving);
         base->receiving = socket->partial;
@@ -204,10 +211,7 @@ static struct evzmq_message *get_receiving(struct evzmq_socket *socket)
         }
         base->receiving->is_lent = true;
     }
-    if (base->arena == NULL) {
-        base->arena = evzmq_arena_new();
-    }
-    return base->arena == NULL ? NULL : base->receiving;
+    return base->receiving;
 }
 
 static enum evzmq__step receive_failed(struct evzmq__pass *pass, int error)

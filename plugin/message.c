@@ -372,6 +372,24 @@ static int flags_of(size_t part, size_t count)
     return part + 1 < count ? ZMQ_SNDMORE : 0;
 }
 
+/* Whether libzmq drops the rest of a message whose peer went in the middle. PAIR does not: a next
+ * peer would get that rest as a message of its own. */
+static bool drops_rest(void *zmq_socket)
+{
+    int type = -1;
+    size_t size = sizeof(type);
+    return zmq_getsockopt(zmq_socket, ZMQ_TYPE, &type, &size) == 0 && type != ZMQ_PAIR;
+}
+
+/* Sends what is to be dropped anyway: without the bytes, so that no memory is needed. */
+static void send_nothing(void *zmq_socket, int flags)
+{
+    zmq_msg_t msg;
+    (void)zmq_msg_init(&msg);
+    (void)send_part(&msg, zmq_socket, flags);
+    (void)zmq_msg_close(&msg);
+}
+
 int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
                       bool *out_restarted)
 {
@@ -388,8 +406,9 @@ int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket,
             *parts_sent = error == EINTR || error == ENOMEM ? i : 0;
             if (error == EAGAIN && i > 0) {
                 *out_restarted = true;
-                for (size_t rest = i + 1; rest < count; rest++) {
-                    (void)send_copy(&parts[rest], zmq_socket, flags_of(rest, count));
+                const size_t end = drops_rest(zmq_socket) ? count : i + 1;
+                for (size_t rest = i + 1; rest < end; rest++) {
+                    send_nothing(zmq_socket, flags_of(rest, count));
                 }
             }
             errno = error;

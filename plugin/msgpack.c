@@ -1,8 +1,8 @@
 /*
- * The msgpack_object codec. Decoding: scan.c checks the whole message and counts its elements, one
- * block for all of them is cut from the arena, and msgpack-c's own unpacking template fills it.
- * msgpack_unpack_next() would do the same with a zone of its own, and would allocate what a peer
- * declares before it looks whether the bytes are there.
+ * msgpack.c (L4): the msgpack_object codec. Decoding: scan.c checks the whole message and counts
+ * its elements, one block for all of them is cut from the arena, and msgpack-c's own unpacking
+ * template fills it. msgpack_unpack_next() would do the same with a zone of its own, and would
+ * allocate what a peer declares before it looks whether the bytes are there.
  *
  * Encoding: one walk over the tree for the size, one for the bytes. Both keep their way back in an
  * array instead of recursing as msgpack_pack_object() does, so that a tree that is too deep is an
@@ -452,29 +452,41 @@ static int write_output(void *data, const char *bytes, size_t size)
     return 0;
 }
 
-/* Writes a scalar, or the header of a container. */
+/* Writes a scalar, or the header of a container. msgpack_pack_object() is not used: it would go on
+ * into the elements, recursively. */
+static inline int pack(msgpack_packer *packer, const msgpack_object *object)
+{
+    switch (object->type) {
+    case MSGPACK_OBJECT_NIL:
+        return msgpack_pack_nil(packer);
+    case MSGPACK_OBJECT_BOOLEAN:
+        return object->via.boolean ? msgpack_pack_true(packer) : msgpack_pack_false(packer);
+    case MSGPACK_OBJECT_POSITIVE_INTEGER:
+        return msgpack_pack_uint64(packer, object->via.u64);
+    case MSGPACK_OBJECT_NEGATIVE_INTEGER:
+        return msgpack_pack_int64(packer, object->via.i64);
+    case MSGPACK_OBJECT_FLOAT32:
+        return msgpack_pack_float(packer, (float)object->via.f64);
+    case MSGPACK_OBJECT_FLOAT64:
+        return msgpack_pack_double(packer, object->via.f64);
+    case MSGPACK_OBJECT_STR:
+        return msgpack_pack_str_with_body(packer, object->via.str.ptr, object->via.str.size);
+    case MSGPACK_OBJECT_BIN:
+        return msgpack_pack_bin_with_body(packer, object->via.bin.ptr, object->via.bin.size);
+    case MSGPACK_OBJECT_EXT:
+        return msgpack_pack_ext_with_body(packer, object->via.ext.ptr, object->via.ext.size,
+                                          object->via.ext.type);
+    case MSGPACK_OBJECT_ARRAY:
+        return msgpack_pack_array(packer, object->via.array.size);
+    case MSGPACK_OBJECT_MAP:
+        return msgpack_pack_map(packer, object->via.map.size);
+    }
+    return -1;
+}
+
 static inline int visit_write(void *user, const msgpack_object *object)
 {
-    msgpack_packer *const packer = user;
-    int result = -1;
-    switch (object->type) {
-    case MSGPACK_OBJECT_STR:
-        result = msgpack_pack_str_with_body(packer, object->via.str.ptr, object->via.str.size);
-        break;
-    case MSGPACK_OBJECT_BIN:
-        result = msgpack_pack_bin_with_body(packer, object->via.bin.ptr, object->via.bin.size);
-        break;
-    case MSGPACK_OBJECT_ARRAY:
-        result = msgpack_pack_array(packer, object->via.array.size);
-        break;
-    case MSGPACK_OBJECT_MAP:
-        result = msgpack_pack_map(packer, object->via.map.size);
-        break;
-    default:
-        result = msgpack_pack_object(packer, *object);
-        break;
-    }
-    if (result != 0) {
+    if (pack(user, object) != 0) {
         errno = EINVAL;
         return -1;
     }

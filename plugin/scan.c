@@ -1,5 +1,5 @@
 /*
- * One pass over a msgpack value; scan.h says what it promises.
+ * scan.c (L4): one pass over a msgpack value; scan.h says what it promises.
  *
  * The first byte of a value gives, by table, how many bytes of it must be there at least and what
  * else is to be read from them: most values are done after one look-up and one comparison. Instead

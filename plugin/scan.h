@@ -1,6 +1,7 @@
 /*
- * The check that comes before anything is believed of a msgpack message: one pass over its bytes,
- * without recursion and without allocation, that says where a value ends and what its tree takes.
+ * scan.h (L4): the check that comes before anything is believed of a msgpack message: one pass over
+ * its bytes, without recursion and without allocation, that says where a value ends and what its
+ * tree takes.
  *
  * A peer can declare four billion elements in five bytes. So each container's count is held against
  * the bytes that follow, together with what all containers around it still wait for (an element is

@@ -42,6 +42,7 @@ struct evzmq__type {
     bool writes;
     bool decodes; /* what is received is the user's data */
     bool routes; /* the first part of what is sent says to whom */
+    bool always_pollout; /* ZMQ_POLLOUT is set whether or not what waits can be sent */
     enum evzmq__envelope envelope;
 };
 

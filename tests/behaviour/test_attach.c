@@ -116,11 +116,29 @@ static void attaching_in_a_terminated_context_is_eterm(void **state)
 {
     struct fixture *const f = *state;
     void *const peer = peer_new(f, ZMQ_PULL);
+    int events = 0;
+    size_t size = sizeof events;
 
     assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    /* libzmq tells a socket by a command, which it has to process before it knows. */
+    assert_int_equal(zmq_getsockopt(peer, ZMQ_EVENTS, &events, &size), -1);
     errno = 0;
     assert_null(evzmq_socket_new(f->base, peer, 0));
     assert_int_equal(errno, ETERM);
+}
+
+static void a_context_terminated_just_before_attach_gives_one_terminal_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    void *const peer = peer_new(f, ZMQ_PULL);
+
+    assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    probe_attach(f, &p, peer, 0);
+    run_until(f, p.events_all == 1);
+    assert_string_equal(p.log, "[terminated]");
+    assert_int_equal(p.last.error, ETERM);
+    probe_free(&p);
 }
 
 static void messages_waiting_before_attach_are_delivered_over_every_transport(void **state)
@@ -259,7 +277,7 @@ static void a_disabled_socket_keeps_the_dispatch_alive_until_it_is_freed(void **
 
     probe_attach(f, &p, peer_new(f, ZMQ_DEALER), 0);
     assert_ok(evzmq_socket_disable(p.socket, EV_READ | EV_WRITE));
-    assert_int_equal(fixture_loop(f, EVLOOP_NONBLOCK), 0);
+    assert_int_equal(fixture_loop(f, EVLOOP_ONCE | EVLOOP_NONBLOCK), 0);
     probe_free(&p);
     assert_int_equal(fixture_loop(f, 0), 1); /* No event is left: it returns at once. */
 }
@@ -313,6 +331,7 @@ int main(void)
         claim(null_and_unknown_options_are_einval),
         claim(types_without_a_descriptor_are_enotsup),
         claim(attaching_in_a_terminated_context_is_eterm),
+        claim(a_context_terminated_just_before_attach_gives_one_terminal_event),
         claim(messages_waiting_before_attach_are_delivered_over_every_transport),
         claim(waiting_messages_are_delivered_in_the_first_turn_of_the_loop),
         claim(inproc_messages_sent_before_the_bind_are_delivered),

@@ -186,7 +186,8 @@ static void the_event_of_a_bad_message_has_its_bytes_code_and_offset(void **stat
         {"\xdc\xff\xff", 3, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
         {"\xdb\xff\xff\xff\xff", 5, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
         {"\xc6\xff\xff\xff\xff", 5, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
-        {"\xc9\xff\xff\xff\xff\x01", 6, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
+        {"\xc9\x7f\xff\xff\xff\x01", 6, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
+        {"\xc9\xff\xff\xff\xff\x01", 6, EVZMQ_DECODE_MALFORMED, SIZE_MAX},
         {"\x92\x93\x01\x02", 4, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
         {"\x93\x93\x93\x01\x02\x03", 6, EVZMQ_DECODE_TRUNCATED, SIZE_MAX},
     };

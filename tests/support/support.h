@@ -143,7 +143,11 @@ size_t pack_record(unsigned number, const char *text, void *out, size_t room);
         assert_int_equal((call), -1);                                                              \
         assert_int_equal(errno, (expected));                                                       \
     } while (0)
-#define assert_ok(call) assert_return_code((call), errno)
+#define assert_ok(call)                                                                            \
+    do {                                                                                           \
+        const int assert_ok_result = (call);                                                       \
+        assert_return_code(assert_ok_result, errno);                                               \
+    } while (0)
 
 #include <errno.h>
 
