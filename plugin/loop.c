@@ -214,11 +214,6 @@ void evzmq__timer_free(struct evzmq__timer *timer)
     }
 }
 
-bool evzmq__loop_is_breaking(struct event_base *event_base)
-{
-    return event_base_got_break(event_base) != 0;
-}
-
 int evzmq__loop_turn(struct event_base *event_base)
 {
     return event_base_loop(event_base, EVLOOP_ONCE);

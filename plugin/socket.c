@@ -65,7 +65,6 @@ void evzmq__socket_unref(struct evzmq_socket *socket)
     }
     struct evzmq__base *base = socket->base;
     evzmq_codec_free(socket->codec);
-    evzmq_codec_free(socket->codec_retired);
     evzmq__free(socket);
     evzmq__base_release(base);
 }
@@ -282,6 +281,8 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
         evzmq__shutdown_update(socket, pass->sent);
     }
     socket->in_pass = false;
+    evzmq_codec_free(socket->codec_retired);
+    socket->codec_retired = NULL;
     if (evzmq__socket_is_alive(socket)) {
         arrange_next(pass, why);
     }

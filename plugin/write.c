@@ -81,7 +81,7 @@ static int enqueue(struct evzmq_socket *socket, struct evzmq__part *parts, size_
     }
     /* The key is copied when the lane is made, so it may lie in the message itself. */
     const bool routes = socket->type->routes;
-    const void *key = routes ? message->parts[0].data : NULL;
+    const void *key = routes ? evzmq__part_data(&message->parts[0]) : NULL;
     const size_t key_size = routes ? message->parts[0].size : 0;
     message->entry.bytes = bytes;
     message->parts_sent = parts_sent;
@@ -115,7 +115,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     if (check_writable(socket) < 0) {
         return -1;
     }
-    const void *key = socket->type->routes ? parts[0].data : NULL;
+    const void *key = socket->type->routes ? evzmq__part_data(&parts[0]) : NULL;
     const size_t key_size = key == NULL ? 0 : parts[0].size;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {

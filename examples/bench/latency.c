@@ -37,8 +37,8 @@ struct run {
 static int play(struct run *run, enum bench_transport transport, enum side side, size_t repeat)
 {
     struct peer_order order = {.job = side == ADAPTER ? PEER_ECHO_ADAPTER : PEER_ECHO_BARE};
-    void *socket =
-        place_bind(run->zmq_context, ZMQ_PAIR, transport, order.endpoint, sizeof(order.endpoint));
+    void *socket = place_bind(run->zmq_context, ZMQ_PAIR, transport, PEER_HIGH_WATER_MARK,
+                              order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }

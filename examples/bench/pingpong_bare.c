@@ -73,7 +73,7 @@ int pingpong_bare(void *zmq_socket, struct pingpong *game)
 void peer_echo_bare(struct peer_task *task, struct peer_result *out)
 {
     void *socket = zmq_socket(task->zmq_context, ZMQ_PAIR);
-    if (socket == NULL || place_set_up(socket) != 0 ||
+    if (socket == NULL || place_set_up(socket, PEER_HIGH_WATER_MARK) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {
         out->error = zmq_errno();
     }
