@@ -42,7 +42,7 @@ int place_open(void)
         directory[0] = '\0';
         return report_error("cannot make a directory in %s: %s", parent, strerror(error));
     }
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         struct sigaction action;
         memset(&action, 0, sizeof(action));
