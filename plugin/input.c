@@ -9,8 +9,6 @@
 #include "base.h"
 
 enum {
-    /* Messages up to this size are copied into the receive buffer in EVZMQ_RECEIVE_AUTO. */
-    AUTO_COPY_MAX = 1024,
     /* The receive buffer starts with this size and doubles. */
     BUFFER_MIN = 4096
 };
@@ -116,11 +114,12 @@ static void place(struct evzmq_socket *socket, struct evzmq_message *message)
     case EVZMQ_RECEIVE_OWNED:
         copy_into_block(message);
         break;
-    default: /* EVZMQ_RECEIVE_AUTO, EVZMQ_RECEIVE_IN_PLACE */
-        if (message->size <= AUTO_COPY_MAX && socket->mode == EVZMQ_RECEIVE_AUTO &&
-            socket->base->buffer_max > 0) {
-            copy_into_buffer(socket, message);
-        }
+    default:
+        /* EVZMQ_RECEIVE_IN_PLACE, and EVZMQ_RECEIVE_AUTO too: the size up to which copying pays was
+         * looked for and is 0. Copying 51 bytes adds 98 instructions to the 115 that a message
+         * costs over a bare loop (callgrind), and 2 to 7 % of the rate over ipc; at 500 bytes and
+         * above neither is to be seen. The message stays in libzmq's memory until the next receive
+         * in both cases, so that the copy frees nothing earlier. */
         break;
     }
 }

@@ -8,6 +8,8 @@
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
 #include <evzmq/message.h>
+#include <evzmq/records.h>
+#include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
 
