@@ -102,6 +102,25 @@ static int enqueue(struct evzmq_socket *socket, struct evzmq__part *parts, size_
     return 0;
 }
 
+/* Goes on with a message that is half sent and for which the queue has no memory. It cannot be left
+ * so: what is sent next would become part of it. What interrupted it is a signal, or a lack of
+ * memory. Returns 0, or -1 with ENOMEM. */
+static int finish_half_sent(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                            size_t parts_sent)
+{
+    enum { CALLS_MAX = 1000 };
+    bool restarted = false;
+    int result = -1;
+    for (int calls = 0; calls < CALLS_MAX && result < 0 && parts_sent > 0; calls++) {
+        result = evzmq__parts_send(parts, count, socket->zmq_socket, &parts_sent, &restarted);
+    }
+    socket->counters.restarts += restarted;
+    if (result < 0) {
+        errno = ENOMEM;
+    }
+    return result;
+}
+
 static void count_sent(struct evzmq_socket *socket, size_t bytes, struct evzmq_message *whole)
 {
     socket->counters.messages_out++;
@@ -143,9 +162,22 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
         return -1;
     }
     if (enqueue(socket, parts, count, whole, bytes, parts_sent) < 0) {
-        return -1;
+        if (finish_half_sent(socket, parts, count, parts_sent) < 0) {
+            return -1;
+        }
+        count_sent(socket, bytes, whole);
     }
     socket->reply_due = false;
+    evzmq__socket_attend(socket);
+    return 0;
+}
+
+int evzmq__socket_enqueue(struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    if (enqueue(socket, message->parts, message->part_count, message, message->entry.bytes, 0) <
+        0) {
+        return -1;
+    }
     evzmq__socket_attend(socket);
     return 0;
 }

@@ -8,6 +8,10 @@
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
 #include <evzmq/message.h>
+#include <evzmq/monitor.h>
+#include <evzmq/poster.h>
+#include <evzmq/records.h>
+#include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
 
