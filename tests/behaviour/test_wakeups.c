@@ -330,7 +330,8 @@ static void a_timer_and_a_second_socket_go_on_under_a_flooding_sender(void **sta
 static void two_full_sockets_take_turns(void **state)
 {
     struct fixture *const f = *state;
-    const struct evzmq_budget budget = {.size = sizeof budget, .read_messages = 10};
+    const struct evzmq_budget budget = {
+        .size = sizeof budget, .read_messages = 10, .read_usec = 60000000};
     struct probe probes[2] = {{.on_read = read_sequence}, {.on_read = read_sequence}};
 
     for (int i = 0; i < 2; i++) {
