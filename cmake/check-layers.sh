@@ -41,6 +41,15 @@ socket    3
 write     3
 msgpack   4
 scan      4
+cursor    4
+records   4
+schema    4
+schema_decode 4
+schema_encode 4
+schema_number 4
+schema_size   4
+schema_span   4
+wire      4
 monitor   5
 monitor_names 5
 poster    5

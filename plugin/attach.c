@@ -12,7 +12,7 @@
 /* The ordinary types. Draft types have no ZMQ_FD. */
 static const struct evzmq__type types[] = {
     {.zmq_type = ZMQ_PAIR, .reads = true, .writes = true, .decodes = true},
-    {.zmq_type = ZMQ_PUB, .writes = true},
+    {.zmq_type = ZMQ_PUB, .writes = true, .always_pollout = true},
     {.zmq_type = ZMQ_SUB, .reads = true, .decodes = true},
     {.zmq_type = ZMQ_REQ, .reads = true, .writes = true, .decodes = true},
     {.zmq_type = ZMQ_REP,
@@ -26,16 +26,18 @@ static const struct evzmq__type types[] = {
      .writes = true,
      .decodes = true,
      .routes = true,
+     .always_pollout = true,
      .envelope = EVZMQ__ENVELOPE_DELIMITED},
     {.zmq_type = ZMQ_PULL, .reads = true, .decodes = true},
     {.zmq_type = ZMQ_PUSH, .writes = true},
-    {.zmq_type = ZMQ_XPUB, .reads = true, .writes = true},
+    {.zmq_type = ZMQ_XPUB, .reads = true, .writes = true, .always_pollout = true},
     {.zmq_type = ZMQ_XSUB, .reads = true, .writes = true, .decodes = true},
     {.zmq_type = ZMQ_STREAM,
      .reads = true,
      .writes = true,
      .decodes = true,
      .routes = true,
+     .always_pollout = true,
      .envelope = EVZMQ__ENVELOPE_ID},
 };
 
@@ -156,6 +158,18 @@ static void finish_partial(struct evzmq_socket *socket)
     socket->partial = NULL;
 }
 
+/* Nor a half-sent one, to which the next writer would add. */
+static void finish_sending(struct evzmq_socket *socket)
+{
+    enum { CALLS_MAX = 100 };
+    struct evzmq_message *message = (struct evzmq_message *)evzmq__queue_peek(&socket->queue);
+    bool restarted = false;
+    for (int calls = 0; calls < CALLS_MAX && message != NULL && message->parts_sent > 0; calls++) {
+        (void)evzmq__parts_send(message->parts, message->part_count, socket->zmq_socket,
+                                &message->parts_sent, &restarted);
+    }
+}
+
 /* Closes the ZeroMQ socket so that terminating its context cannot hang for ever. */
 static void close_zmq_socket(const struct evzmq_socket *socket)
 {
@@ -197,6 +211,7 @@ void evzmq_socket_free(struct evzmq_socket *socket)
     } else {
         evzmq__source_free(socket->source);
         finish_partial(socket);
+        finish_sending(socket);
     }
     socket->source = NULL;
     evzmq__detach(&socket->attachment);

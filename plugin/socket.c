@@ -23,12 +23,14 @@
  *
  * ROUTER and STREAM need one rule more. POLLOUT is always set for them, whether or not the one peer
  * we wait for can take a message, so messages for a full peer are parked and each pass tries every
- * parked peer once, after the look as well. What remains is that libzmq may process commands in the
- * middle of such a round, when it is past the throttle of 3,000,000 ticks, and so consume the edge
- * of a peer that was tried just before. Therefore, after a pass that leaves peers parked, one more
- * pass follows RECHECK_USEC later when nothing else happens meanwhile: its first call refreshes the
- * throttle, so no command is processed in the rest of it, and what it finds is final. There is one
- * such pass, not a poll: a peer that does not read costs no wakeups.
+ * parked peer once, after the look as well. PUB and XPUB are like them with one peer: told not to
+ * drop (ZMQ_XPUB_NODROP), they refuse a message while one subscriber is full. What remains is that
+ * libzmq may process commands in the middle of such a round, when it is past the throttle of
+ * 3,000,000 ticks, and so consume the edge of a peer that was tried just before. Therefore, after a
+ * pass that leaves peers parked, one more pass follows RECHECK_USEC later when nothing else happens
+ * meanwhile: its first call refreshes the throttle, so no command is processed in the rest of it,
+ * and what it finds is final. There is one such pass, not a poll: a peer that does not read costs
+ * no wakeups.
  *
  * Callbacks may do anything, free the socket included. The pass holds a reference, and after every
  * callback it looks at the socket anew (evzmq__socket_is_alive, pause) before it touches anything.
@@ -63,7 +65,6 @@ void evzmq__socket_unref(struct evzmq_socket *socket)
     }
     struct evzmq__base *base = socket->base;
     evzmq_codec_free(socket->codec);
-    evzmq_codec_free(socket->codec_retired);
     evzmq__free(socket);
     evzmq__base_release(base);
 }
@@ -187,9 +188,9 @@ static bool has_more(const struct evzmq_socket *socket, int events)
 {
     const bool input = (events & ZMQ_POLLIN) != 0 && socket->pause == 0;
     const bool output =
-        socket->write_enabled &&
-        (socket->queue.ready.count > 0 ||
-         (socket->queue.messages > 0 && (events & ZMQ_POLLOUT) != 0 && !socket->type->routes));
+        socket->write_enabled && (socket->queue.ready.count > 0 ||
+                                  (socket->queue.messages > 0 && (events & ZMQ_POLLOUT) != 0 &&
+                                   !socket->type->always_pollout));
     return input || output;
 }
 
@@ -199,15 +200,16 @@ static bool is_spent(const struct evzmq__pass *pass, enum evzmq__drain_stop stop
            evzmq__loop_is_breaking(pass->socket->base->event_base);
 }
 
-/* Tries the parked peers once more after the look. Returns whether that sent anything. */
+/* Tries what is parked once more after the look. Returns whether that did anything: sent a message,
+ * or ran a callback, which may have done anything. */
 static bool retry_parked(struct evzmq__pass *pass)
 {
-    if (!pass->socket->type->routes || pass->socket->queue.parked.count == 0) {
+    if (!pass->socket->type->always_pollout || pass->socket->queue.parked.count == 0) {
         return false;
     }
-    const uint64_t before = pass->sent;
+    const uint64_t before = pass->sent + pass->reported;
     evzmq__pass_flush(pass);
-    return pass->sent != before;
+    return pass->sent + pass->reported != before;
 }
 
 /* Reads ZMQ_EVENTS and says whether the pass has more to do. */
@@ -228,6 +230,16 @@ static bool look_again(struct evzmq__pass *pass)
     return evzmq__socket_is_alive(socket) && (progress || pass->unfed || has_more(socket, events));
 }
 
+/* After a failure, which may have come before any call of libzmq: without one ZMQ_FD stays readable
+ * and wakes the socket at once, again and again, long before it is to try again. */
+static void settle_fd(struct evzmq__pass *pass)
+{
+    if (evzmq__socket_is_alive(pass->socket) && evzmq__socket_look(pass->socket) < 0 &&
+        evzmq__is_terminal(errno)) {
+        evzmq__pass_terminate(pass, errno);
+    }
+}
+
 /* The body of a pass. */
 static void run_pass(struct evzmq__pass *pass)
 {
@@ -243,8 +255,11 @@ static void run_pass(struct evzmq__pass *pass)
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_report_marks(pass);
         }
-        if (!evzmq__socket_is_alive(socket) || pass->retry || is_settled(socket, stop) ||
-            !look_again(pass)) {
+        if (pass->retry) {
+            settle_fd(pass);
+            return;
+        }
+        if (!evzmq__socket_is_alive(socket) || is_settled(socket, stop) || !look_again(pass)) {
             return;
         }
         if (is_spent(pass, stop)) {
@@ -263,7 +278,7 @@ static void arrange_next(struct evzmq__pass *pass, enum evzmq__wakeup why)
     }
     if (socket->touched || socket->queue.marks != 0) {
         evzmq__socket_attend(socket);
-    } else if (socket->type->routes && socket->queue.parked.count > 0) {
+    } else if (socket->type->always_pollout && socket->queue.parked.count > 0) {
         const bool was_final = why == EVZMQ__WAKEUP_DELAY && pass->sent == 0 &&
                                evzmq__clock_ns() - pass->started < RECHECK_PASS_MAX_NS;
         if (!was_final) {
@@ -284,6 +299,8 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
         evzmq__shutdown_update(socket, pass->sent);
     }
     socket->in_pass = false;
+    evzmq_codec_free(socket->codec_retired);
+    socket->codec_retired = NULL;
     if (evzmq__socket_is_alive(socket)) {
         arrange_next(pass, why);
     }

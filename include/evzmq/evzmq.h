@@ -10,6 +10,8 @@
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
 #include <evzmq/poster.h>
+#include <evzmq/records.h>
+#include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
 

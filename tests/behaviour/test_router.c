@@ -8,18 +8,13 @@
 #include <string.h>
 
 /* Pipes that are full after very few messages. */
-static void open_router(struct fixture *f, struct probe *p, int mandatory,
-                        char endpoint[ENDPOINT_SIZE])
+static void open_router(struct fixture *f, struct probe *p, char endpoint[ENDPOINT_SIZE])
 {
     void *const router = peer_new(f, ZMQ_ROUTER);
 
     peer_set_int(router, ZMQ_SNDHWM, 2);
     peer_bind(f, router, TRANSPORT_INPROC, endpoint);
     probe_attach(f, p, router, 0);
-    if (!mandatory) {
-        /* Attaching has made it so. */
-        peer_set_int(router, ZMQ_ROUTER_MANDATORY, 0);
-    }
     probe_enable(p, EV_READ);
 }
 
@@ -49,7 +44,7 @@ static void a_peer_that_does_not_read_holds_up_no_other(void **state)
     void *deaf = NULL;
     void *good = NULL;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     deaf = join(f, endpoint, "deaf");
     good = join(f, endpoint, "good");
     run_until(f, p.reads == 2);
@@ -77,7 +72,7 @@ static void a_peer_that_does_not_read_costs_no_wakeups(void **state)
     char endpoint[ENDPOINT_SIZE];
     uint64_t before = 0;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     (void)join(f, endpoint, "deaf");
     (void)join(f, endpoint, "other"); /* Writable, so that ZMQ_EVENTS keeps POLLOUT set. */
     run_until(f, p.reads == 2);
@@ -98,7 +93,7 @@ static void an_unknown_peer_is_ehostunreach_where_mandatory(void **state)
     char endpoint[ENDPOINT_SIZE];
     void *good = NULL;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     good = join(f, endpoint, "good");
     run_until(f, p.reads == 1);
     assert_errno(write_to(&p, "nobody", 0), EHOSTUNREACH);
@@ -118,7 +113,7 @@ static void an_unknown_peer_is_dropped_silently_where_mandatory_is_turned_off(vo
     char endpoint[ENDPOINT_SIZE];
     void *good = NULL;
 
-    open_router(f, &p, 0, endpoint);
+    open_router(f, &p, endpoint);
     good = join(f, endpoint, "good");
     run_until(f, p.reads == 1);
     assert_errno(write_to(&p, "nobody", 0), EHOSTUNREACH);
@@ -157,7 +152,7 @@ static void what_was_queued_for_a_lost_peer_is_reported_and_the_rest_goes_on(voi
     void *good = NULL;
     size_t queued = 0;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     leaving = join(f, endpoint, "leaving");
     good = join(f, endpoint, "good");
     run_until(f, p.reads == 2);
@@ -192,7 +187,7 @@ static void a_router_may_be_freed_from_an_undeliverable_event(void **state)
     char endpoint[ENDPOINT_SIZE];
     void *leaving = NULL;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     leaving = join(f, endpoint, "leaving");
     run_until(f, p.reads == 1);
     for (uint64_t i = 0; i < 50; i++) {
@@ -211,7 +206,7 @@ static void one_peer_cannot_take_the_whole_queue(void **state)
     void *good = NULL;
     uint64_t taken = 0;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     assert_ok(evzmq_socket_set_output_limit(p.socket, 100, 0));
     (void)join(f, endpoint, "deaf");
     good = join(f, endpoint, "good");
@@ -237,7 +232,7 @@ static void several_deaf_peers_get_everything_in_order_when_they_read(void **sta
     char id[8];
     void *peers[8];
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     for (int i = 0; i < 8; i++) {
         (void)snprintf(id, sizeof id, "p%d", i);
         peers[i] = join(f, endpoint, id);
@@ -265,7 +260,7 @@ static void peers_that_come_and_go_leave_nothing_behind(void **state)
     char endpoint[ENDPOINT_SIZE];
     long live = 0;
 
-    open_router(f, &p, 1, endpoint);
+    open_router(f, &p, endpoint);
     for (size_t i = 0; i < 60; i++) {
         char id[16];
         void *peer = NULL;
