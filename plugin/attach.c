@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "base.h"
+#include "context.h"
 
 /* The ordinary types. Draft types have no ZMQ_FD. */
 static const struct evzmq__type types[] = {
@@ -175,7 +176,8 @@ static void close_zmq_socket(const struct evzmq_socket *socket)
 {
     int linger = 0;
     size_t size = sizeof(linger);
-    if (socket->terminal_error == ENOTSOCK) {
+    const bool is_open = socket->terminal_error != ENOTSOCK;
+    if (evzmq__context_close_any(socket->zmq_socket, is_open) || !is_open) {
         return;
     }
     if (zmq_getsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
