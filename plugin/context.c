@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zmq.h>
 
@@ -192,6 +193,14 @@ static int set_option(void *zmq_socket, int option, int value)
     return zmq_setsockopt(zmq_socket, option, &value, sizeof(value));
 }
 
+/* Has libzmq refuse the ipc connections of other users. The system tells who connects, so this
+ * holds before a socket file has its mode, and for abstract names, which have none. */
+static int filter_peers(void *zmq_socket)
+{
+    const uid_t user = geteuid();
+    return zmq_setsockopt(zmq_socket, ZMQ_IPC_FILTER_UID, &user, sizeof(user));
+}
+
 /* Before the socket binds or connects: most options count for later endpoints only. */
 static int set_options(const struct evzmq_context_limits *limits, void *zmq_socket, int type)
 {
@@ -203,7 +212,8 @@ static int set_options(const struct evzmq_context_limits *limits, void *zmq_sock
         set_option(zmq_socket, ZMQ_HANDSHAKE_IVL, limits->handshake_ms) < 0 ||
         set_option(zmq_socket, ZMQ_HEARTBEAT_TIMEOUT, limits->heartbeat_timeout_ms) < 0 ||
         set_option(zmq_socket, ZMQ_HEARTBEAT_TTL, limits->heartbeat_timeout_ms) < 0 ||
-        set_option(zmq_socket, ZMQ_BACKLOG, limits->backlog) < 0) {
+        set_option(zmq_socket, ZMQ_BACKLOG, limits->backlog) < 0 ||
+        (limits->peers == EVZMQ_CONTEXT_PEERS_SAME_USER && filter_peers(zmq_socket) < 0)) {
         return -1;
     }
     return type == ZMQ_ROUTER ? set_option(zmq_socket, ZMQ_ROUTER_MANDATORY, 1) : 0;
@@ -243,6 +253,8 @@ void *evzmq_context_socket(struct evzmq_context *context, int type)
         return NULL;
     }
     owned->context = context;
+    owned->heartbeat_ms = context->limits.heartbeat_ms;
+    owned->is_shared = context->limits.peers == EVZMQ_CONTEXT_PEERS_ANY;
     owned->next = context->sockets;
     context->sockets = owned;
     return socket;

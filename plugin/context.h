@@ -21,6 +21,8 @@ struct evzmq__owned {
     struct evzmq__attachment registration;
     struct evzmq_context *context;
     struct evzmq__owned *next;
+    int heartbeat_ms; /* for tcp; 0 for none */
+    bool is_shared; /* other users may connect to its ipc endpoints */
     char *endpoint; /* of the latest bind; NULL before */
     struct evzmq__ipcpath *paths; /* bound by it */
 };
