@@ -44,7 +44,8 @@ enum evzmq_options {
     /**
      * evzmq_socket_free() also closes the ZeroMQ socket. A linger of -1 (libzmq's default, with
      * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS first.
-     * Without the option the ZeroMQ socket is the caller's again after the free.
+     * A socket that an evzmq_context made is taken off that context's list, and its ipc files are
+     * removed. Without the option the ZeroMQ socket is the caller's again after the free.
      */
     EVZMQ_OPT_CLOSE_ON_FREE = 1 << 0
 };
