@@ -56,7 +56,7 @@ static int get_heartbeat(void *zmq_socket, int *out)
 static int call_libzmq(const struct evzmq__owned *owned, const char *endpoint,
                        int (*function)(void *, const char *))
 {
-    void *const zmq_socket = owned->registration.zmq_socket;
+    void *const zmq_socket = owned->zmq_socket;
     const int interval = owned->heartbeat_ms;
     int before = 0;
     const bool beats = begins_with(endpoint, TCP) && interval > 0 &&
@@ -90,7 +90,7 @@ static void set_endpoint(struct evzmq__owned *owned, char *copy)
 static int bind_plain(struct evzmq_context *context, struct evzmq__owned *owned,
                       const char *endpoint)
 {
-    void *const zmq_socket = owned->registration.zmq_socket;
+    void *const zmq_socket = owned->zmq_socket;
     char actual[256];
     size_t size = sizeof(actual);
     if (call_libzmq(owned, endpoint, zmq_bind) < 0) {
@@ -141,7 +141,7 @@ static int bind_ipc(struct evzmq_context *context, struct evzmq__owned *owned, c
     }
     memcpy(endpoint + sizeof(IPC) - 1, claim->path, strlen(claim->path) + 1);
     char *const copy = copy_text(endpoint);
-    if (copy == NULL || zmq_bind(owned->registration.zmq_socket, endpoint) < 0) {
+    if (copy == NULL || zmq_bind(owned->zmq_socket, endpoint) < 0) {
         const int error = errno;
         /* libzmq leaves the file when listening fails. In the private directory it is ours. */
         if (claim->lock < 0 && claim->path[0] != '@') {

@@ -20,6 +20,7 @@
 struct event_base;
 struct evzmq_arena;
 struct evzmq_message;
+struct evzmq__hub;
 struct evzmq__source;
 
 struct evzmq__base {
@@ -37,6 +38,8 @@ struct evzmq__base {
     size_t buffer_max;
     struct evzmq_message *receiving; /* the message passes receive into; NULL until the first */
     struct evzmq_arena *arena; /* of decoded values; NULL until the first */
+
+    struct evzmq__hub *hub; /* of the posters of the base's sockets; NULL while there are none */
 
     struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down */
 };
@@ -59,15 +62,15 @@ void evzmq__base_release(struct evzmq__base *base);
  * of two numbers: asking the system for the process id costs as much as receiving a message. */
 bool evzmq__base_is_stale(const struct evzmq__base *base);
 
-/* Counts the forks between the first process and this one. An object remembers the number it was
- * made under; another number later means that it is the parent process's. */
-unsigned long evzmq__fork_generation(void);
-
-/* Has forks counted from now on. Returns 0, or -1 with ENOMEM. Every constructor of an object that
- * remembers a generation calls it first. */
+/* Has forks counted from now on, as acquiring a record does. Returns 0, or -1 with ENOMEM. An
+ * object without a base that remembers evzmq__generation() calls it first. */
 int evzmq__fork_watch(void);
 
-/* The registration of one ZeroMQ socket; lives in its adapter, or in the context that made it. */
+/* How many forks lie between the first process and this one, for objects that outlive their base's
+ * record. */
+unsigned long evzmq__generation(void);
+
+/* The registration of one ZeroMQ socket; lives in its adapter. */
 struct evzmq__attachment {
     struct evzmq__table_node node;
     void *zmq_socket;
@@ -79,13 +82,22 @@ int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket);
 /* Ends a registration. */
 void evzmq__detach(struct evzmq__attachment *attachment);
 
-/* Whether a ZeroMQ socket is attached. */
-bool evzmq__is_attached(const void *zmq_socket);
+/* Whether a ZeroMQ socket is registered. */
+bool evzmq__is_attached(void *zmq_socket);
 
-/* The same for the context that made a ZeroMQ socket and must learn of its end. A socket may be
- * owned and attached. The owner is NULL for a socket that no context made. */
-int evzmq__own(struct evzmq__attachment *attachment, void *zmq_socket);
-void evzmq__disown(struct evzmq__attachment *attachment);
-struct evzmq__attachment *evzmq__owner_find(const void *zmq_socket);
+/* Wants to know when this library closes a ZeroMQ socket. Lives in its owner. */
+struct evzmq__close_watch {
+    struct evzmq__table_node node;
+    void *zmq_socket; /* NULL: it does not watch */
+    void (*callback)(struct evzmq__close_watch *watch);
+};
+
+/* Starts and ends to watch. The thread is that of the ZeroMQ socket. Watching returns 0, or -1 with
+ * ENOMEM. */
+int evzmq__watch_close(struct evzmq__close_watch *watch, void *zmq_socket);
+void evzmq__unwatch_close(struct evzmq__close_watch *watch);
+
+/* Calls, once each, those who watch a ZeroMQ socket that is about to be closed. */
+void evzmq__notify_close(void *zmq_socket);
 
 #endif /* EVZMQ_REGISTRY_H */

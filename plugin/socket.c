@@ -65,7 +65,6 @@ void evzmq__socket_unref(struct evzmq_socket *socket)
     }
     struct evzmq__base *base = socket->base;
     evzmq_codec_free(socket->codec);
-    evzmq_codec_free(socket->codec_retired);
     evzmq__free(socket);
     evzmq__base_release(base);
 }
@@ -146,6 +145,7 @@ void evzmq__pass_terminate(struct evzmq__pass *pass, int error)
     socket->terminal_error = error;
     evzmq__source_stop(socket->source);
     evzmq__timeouts_free(socket);
+    evzmq__feeders_close(socket, false);
     pass->reported++;
     const struct evzmq_event event = {
         .size = sizeof(event), .type = EVZMQ_EVENT_TERMINATED, .error = error};
@@ -227,7 +227,17 @@ static bool look_again(struct evzmq__pass *pass)
     }
     const bool progress = retry_parked(pass);
     socket->touched = progress;
-    return evzmq__socket_is_alive(socket) && (progress || has_more(socket, events));
+    return evzmq__socket_is_alive(socket) && (progress || pass->unfed || has_more(socket, events));
+}
+
+/* After a failure, which may have come before any call of libzmq: without one ZMQ_FD stays readable
+ * and wakes the socket at once, again and again, long before it is to try again. */
+static void settle_fd(struct evzmq__pass *pass)
+{
+    if (evzmq__socket_is_alive(pass->socket) && evzmq__socket_look(pass->socket) < 0 &&
+        evzmq__is_terminal(errno)) {
+        evzmq__pass_terminate(pass, errno);
+    }
 }
 
 /* The body of a pass. */
@@ -239,11 +249,17 @@ static void run_pass(struct evzmq__pass *pass)
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_flush(pass);
         }
+        if (evzmq__socket_is_alive(socket) && !pass->retry) {
+            evzmq__pass_feed(pass);
+        }
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_report_marks(pass);
         }
-        if (!evzmq__socket_is_alive(socket) || pass->retry || is_settled(socket, stop) ||
-            !look_again(pass)) {
+        if (pass->retry) {
+            settle_fd(pass);
+            return;
+        }
+        if (!evzmq__socket_is_alive(socket) || is_settled(socket, stop) || !look_again(pass)) {
             return;
         }
         if (is_spent(pass, stop)) {
@@ -276,12 +292,15 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
     struct evzmq_socket *socket = pass->socket;
     struct evzmq__counters *counters = &socket->counters;
     counters->budget_hits += pass->read.spent || pass->write.spent;
-    counters->wakeups_empty += evzmq__pass_received(pass) + pass->sent + pass->reported == 0;
+    counters->wakeups_empty +=
+        evzmq__pass_received(pass) + pass->sent + pass->fed + pass->reported == 0;
     if (evzmq__socket_is_alive(socket)) {
         evzmq__timeouts_update(socket, evzmq__pass_received(pass) > 0, pass->sent > 0);
         evzmq__shutdown_update(socket, pass->sent);
     }
     socket->in_pass = false;
+    evzmq_codec_free(socket->codec_retired);
+    socket->codec_retired = NULL;
     if (evzmq__socket_is_alive(socket)) {
         arrange_next(pass, why);
     }

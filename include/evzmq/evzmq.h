@@ -9,6 +9,10 @@
 #include <evzmq/codec.h>
 #include <evzmq/context.h>
 #include <evzmq/message.h>
+#include <evzmq/monitor.h>
+#include <evzmq/poster.h>
+#include <evzmq/records.h>
+#include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
 

@@ -128,7 +128,8 @@ typedef void (*evzmq_event_cb)(struct evzmq_socket *socket, const struct evzmq_e
 
 /** How messages reach the read callback. The callback sees the same message whichever it is. */
 enum evzmq_receive_mode {
-    EVZMQ_RECEIVE_AUTO = 0, /**< into the buffer up to a measured size, in place above */
+    /** Whatever was measured to be fastest: today in place, for every size. */
+    EVZMQ_RECEIVE_AUTO = 0,
     EVZMQ_RECEIVE_INTO, /**< copied into the base's receive buffer; larger ones than that spill */
     EVZMQ_RECEIVE_IN_PLACE, /**< decoded in libzmq's own memory */
     EVZMQ_RECEIVE_OWNED /**< copied into a fresh allocation each; for comparison, not for use */
