@@ -48,6 +48,16 @@ static void install_fork_handlers(void)
     fork_handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+int evzmq__fork_watch(void)
+{
+    (void)pthread_once(&fork_handlers_once, install_fork_handlers);
+    if (fork_handlers_error != 0) {
+        errno = fork_handlers_error;
+        return -1;
+    }
+    return 0;
+}
+
 unsigned long evzmq__generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_relaxed);
@@ -92,9 +102,7 @@ static struct evzmq__base *make_locked(struct event_base *event_base)
 
 struct evzmq__base *evzmq__base_acquire(struct event_base *event_base)
 {
-    (void)pthread_once(&fork_handlers_once, install_fork_handlers);
-    if (fork_handlers_error != 0) {
-        errno = fork_handlers_error;
+    if (evzmq__fork_watch() < 0) {
         return NULL;
     }
     (void)pthread_mutex_lock(&registry_mutex);

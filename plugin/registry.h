@@ -62,6 +62,10 @@ void evzmq__base_release(struct evzmq__base *base);
  * of two numbers: asking the system for the process id costs as much as receiving a message. */
 bool evzmq__base_is_stale(const struct evzmq__base *base);
 
+/* Has forks counted from now on, as acquiring a record does. Returns 0, or -1 with ENOMEM. An
+ * object without a base that remembers evzmq__generation() calls it first. */
+int evzmq__fork_watch(void);
+
 /* How many forks lie between the first process and this one, for objects that outlive their base's
  * record. */
 unsigned long evzmq__generation(void);

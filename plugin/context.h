@@ -1,0 +1,62 @@
+/*
+ * context.h (L2): a context, its sockets, and what the rest of the library needs of it: to be
+ * counted as its child.
+ */
+#ifndef EVZMQ_PLUGIN_CONTEXT_H
+#define EVZMQ_PLUGIN_CONTEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <evzmq/context.h>
+
+#include "errortext.h"
+#include "ipcdir.h"
+#include "registry.h"
+
+struct evzmq__ipcpath;
+
+/* One socket of a context. */
+struct evzmq__owned {
+    void *zmq_socket;
+    struct evzmq__close_watch close_watch; /* tells when anybody of this library closes it */
+    struct evzmq_context *context;
+    struct evzmq__owned *next;
+    int heartbeat_ms; /* for tcp; 0 for none */
+    bool is_shared; /* other users may connect to its ipc endpoints */
+    char *endpoint; /* of the latest bind; NULL before */
+    struct evzmq__ipcpath *paths; /* bound by it */
+};
+
+struct evzmq_context {
+    void *zmq_context;
+    bool owns_zmq_context;
+    bool has_made_socket; /* ZMQ_MAX_SOCKETS is fixed then */
+    bool is_closed;
+    unsigned long generation; /* of the process that made the context */
+    struct evzmq_context_limits limits; /* as libzmq takes them: neither defaults nor NONE */
+    struct evzmq__owned *sockets;
+    size_t children; /* other than sockets */
+    char *socket_dir; /* NULL for the usual places */
+    struct evzmq__ipcdir directory;
+    struct evzmq__errortext error;
+};
+
+/* Whether the context was made by a process of which this one is a forked child. */
+bool evzmq__context_is_stale(const struct evzmq_context *context);
+
+/* What most calls begin with. Returns 0, or -1 with EINVAL, ECHILD or ESHUTDOWN. */
+int evzmq__context_check(struct evzmq_context *context);
+
+/* Counts one more child: evzmq_context_close() fails with EBUSY until it is gone.
+ * Returns 0, or -1 as evzmq__context_check(). */
+int evzmq__context_add_child(struct evzmq_context *context);
+
+/* Counts one child less. Also right in a forked child of the process. */
+void evzmq__context_remove_child(struct evzmq_context *context);
+
+/* The record of a socket that this context made; NULL with EINVAL for any other. */
+struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,
+                                         const void *zmq_socket);
+
+#endif /* EVZMQ_PLUGIN_CONTEXT_H */
