@@ -112,7 +112,10 @@ static int limit_prepare(struct evzmq_socket *socket, struct limit *limit,
 
 static void limit_set(struct limit *limit, const struct timeval *after)
 {
-    limit->running = false;
+    if (limit->running) {
+        evzmq__timer_stop(limit->timer);
+        limit->running = false;
+    }
     limit->is_set = after != NULL;
     if (after != NULL) {
         limit->after = *after;
