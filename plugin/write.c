@@ -66,6 +66,7 @@ static struct evzmq_message *gather(struct evzmq__part *parts, size_t count)
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
+        message->size += parts[i].size;
         evzmq__part_move(&message->parts[i], &parts[i]);
     }
     message->part_count = count;
