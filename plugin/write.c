@@ -159,6 +159,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     }
     if (parts_sent == 0 && !evzmq__queue_has_room(&socket->queue, key, key_size, bytes)) {
         socket->counters.writes_refused++;
+        evzmq__queue_refuse(&socket->queue);
         errno = EAGAIN;
         return -1;
     }

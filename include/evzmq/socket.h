@@ -71,7 +71,8 @@ enum evzmq_event_type {
     /** The ZeroMQ context was terminated (error ETERM) or the socket closed (ENOTSOCK). Nothing
      * more will happen on this socket; it is off the event base and waits to be freed. Once. */
     EVZMQ_EVENT_TERMINATED,
-    /** The output queue reached its high watermark. Once for each time it rises from below. */
+    /** The output queue reached its high watermark. Once, and again only after it fell to the low
+     * one. */
     EVZMQ_EVENT_HIGH_WATERMARK,
     /** The output queue, once non-empty, is empty. After the write callback, where both are due. */
     EVZMQ_EVENT_DRAINED,
@@ -113,7 +114,9 @@ typedef void (*evzmq_read_cb)(struct evzmq_socket *socket, struct evzmq_message 
 
 /**
  * The output queue fell to its low watermark (0 by default: it is empty). Once for each time it
- * falls from above; not for messages that never were in the queue.
+ * falls from above, or is found there because the mark was raised; not for messages that never were
+ * in the queue. A refused write counts as above, so that this callback follows it: a queue can be
+ * full of many small messages below a mark in bytes.
  *
  * Runs in the loop thread from the base's dispatch. May call anything of this library.
  */
