@@ -276,7 +276,7 @@ void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sen
 void evzmq__timeouts_free(struct evzmq_socket *socket);
 
 /* Called at the end of a pass, and when the socket terminated: reports a shutdown that is done. */
-void evzmq__shutdown_update(struct evzmq_socket *socket, uint64_t sent);
+void evzmq__shutdown_update(struct evzmq_socket *socket);
 void evzmq__shutdown_free(struct evzmq_socket *socket);
 
 /* How many messages a pass has received. */

@@ -527,15 +527,16 @@ EVZMQ_API int evzmq_socket_touch(struct evzmq_socket *socket);
  *
  * @param handed_over      messages that went from the queue to ZeroMQ during the shutdown; what
  * ZeroMQ does with them depends on its linger and the peer (see EVZMQ_OPT_CLOSE_ON_FREE)
- * @param not_handed_over  messages still in the queue when the deadline passed
+ * @param not_handed_over  messages still in the queue when the deadline passed; they stay there
+ * until the free and are not sent any more
  */
 typedef void (*evzmq_shutdown_cb)(struct evzmq_socket *socket, uint64_t handed_over,
                                   uint64_t not_handed_over, void *arg);
 
 /**
  * Ends a socket in order: stops reading, refuses later writes (ESHUTDOWN, counted), sends what is
- * queued, in the loop, and reports when the queue is empty or the deadline has passed. Frees
- * nothing.
+ * queued, in the loop, and reports when the queue is empty or the deadline has passed; nothing is
+ * sent after that. The timeouts of evzmq_socket_set_timeouts() no longer run. Frees nothing.
  *
  * Thread: loop. Callbacks: yes. A second call does nothing and returns 0.
  *
