@@ -195,10 +195,12 @@ void evzmq__socket_leave(struct evzmq_socket *socket);
 /* Calls the event callback, where there is one. */
 void evzmq__socket_report(struct evzmq_socket *socket, const struct evzmq_event *event);
 
-/* Whether the socket can still do anything: neither freed nor terminated. */
+/* Whether the socket can still do anything: neither freed nor terminated, nor in a child that was
+ * forked in a callback and returned from it. */
 static inline bool evzmq__socket_is_alive(const struct evzmq_socket *socket)
 {
-    return (socket->pause & (EVZMQ__PAUSE_DYING | EVZMQ__PAUSE_TERMINATED)) == 0;
+    return (socket->pause & (EVZMQ__PAUSE_DYING | EVZMQ__PAUSE_TERMINATED)) == 0 &&
+           !evzmq__base_is_stale(socket->base);
 }
 
 /* Whether a call may use the socket. Returns 0, or -1 with EINVAL, ECHILD or the terminal error. */
