@@ -43,7 +43,8 @@ struct evzmq_socket;
 enum evzmq_options {
     /**
      * evzmq_socket_free() also closes the ZeroMQ socket. A linger of -1 (libzmq's default, with
-     * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS first.
+     * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS: at once,
+     * since a context that is terminated takes no options any more, and again before the close.
      * Without the option the ZeroMQ socket is the caller's again after the free.
      *
      * A close does not say that peers have everything: with libzmq 4.3.4 the last messages of a
@@ -171,7 +172,8 @@ struct evzmq_budget {
  * Puts a ZeroMQ socket on an event base.
  *
  * A ROUTER gets ZMQ_ROUTER_MANDATORY, without which it drops messages to unknown and to full peers
- * without a word; whoever wants that sets the option to 0 afterwards. No other option is changed.
+ * without a word; whoever wants that sets the option to 0 afterwards. No other option is changed,
+ * but see EVZMQ_OPT_CLOSE_ON_FREE.
  *
  * New sockets have EV_WRITE enabled and EV_READ not, as bufferevents do, the raw codec and no
  * callbacks. Messages that were waiting are noticed.
