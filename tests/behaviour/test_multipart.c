@@ -313,6 +313,29 @@ static void peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_deal
     }
 }
 
+/* The parts grow in number while the first one is still marked as lying where the message before
+ * was copied to. */
+static void many_parts_right_after_a_small_message_are_whole_in_every_mode(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int mode = EVZMQ_RECEIVE_AUTO; mode <= EVZMQ_RECEIVE_OWNED; mode++) {
+        struct probe p = {0};
+        void *pull = NULL;
+        void *push = NULL;
+
+        peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+        probe_attach(f, &p, pull, 0);
+        assert_ok(evzmq_socket_set_receive_mode(p.socket, (enum evzmq_receive_mode)mode));
+        probe_enable(&p, EV_READ);
+        peer_send_text(push, "small");
+        peer_send_text(push, "first|b|c|d|e|f|g|h|i|j");
+        run_until(f, p.reads == 2);
+        assert_string_equal(p.log, "small first|b|c|d|e|f|g|h|i|j");
+        probe_free(&p);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -322,6 +345,7 @@ int main(void)
         claim(a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it),
         claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_push),
         claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_dealer),
+        claim(many_parts_right_after_a_small_message_are_whole_in_every_mode),
     };
 
     return run_claims(tests);
