@@ -197,6 +197,10 @@ static int receive_part(struct evzmq__part *part, void *zmq_socket, int result)
     if (result < 0) {
         return -1;
     }
+    /* At once, not when the message is whole: making room for the next part moves this one, and
+     * must not take it to be where the one before it was copied to. */
+    part->data = NULL;
+    part->outside = false;
     /* The result is cut at INT_MAX. */
     part->size = result < INT_MAX ? (size_t)result : zmq_msg_size(&part->msg);
     return 0;
@@ -227,10 +231,6 @@ static enum evzmq__recv finish_recv(struct evzmq_message *message)
     if (message->is_skipping) {
         message->is_skipping = false;
         return EVZMQ__RECV_SKIPPED;
-    }
-    for (size_t i = 0; i < message->part_count; i++) {
-        message->parts[i].data = NULL;
-        message->parts[i].outside = false;
     }
     return EVZMQ__RECV_WHOLE;
 }
