@@ -30,7 +30,9 @@ static void on_fd(evutil_socket_t fd, short what, void *arg)
         evzmq__source_mute(source); /* Abandoned. The fd would stay readable. */
         return;
     }
-    if (source->delayed) {
+    if (source->scheduled || source->delayed) {
+        /* This wakeup does what the arranged one would. Both in one turn of the loop would be two
+         * budgets in a row; libevent runs fds before timers, so this one is always the first. */
         (void)rest(source);
     }
     source->callback(source->arg, EVZMQ__WAKEUP_FD);

@@ -47,6 +47,9 @@
 enum {
     /* After running out of memory nothing wakes the socket; it tries again after this long. */
     NOMEM_RETRY_USEC = 100000,
+    /* After many interruptions in a row. Not at once: a loop that does not wait (EVLOOP_NONBLOCK)
+     * returns when nothing is due, and a storm of signals gets time to pass. */
+    EINTR_RETRY_USEC = 1000,
     /* Longer than libzmq's throttle on any processor whose counter runs at 600 MHz or more. */
     RECHECK_USEC = 5000,
     /* And a pass that took less than this did not outlast it. */
@@ -172,7 +175,7 @@ enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error)
     struct evzmq_socket *socket = pass->socket;
     pass->retry = true;
     if (error == EINTR) {
-        (void)evzmq__source_schedule(socket->source);
+        evzmq__source_schedule_after(socket->source, EINTR_RETRY_USEC);
         return EVZMQ__STEP_RETRY;
     }
     evzmq__source_schedule_after(socket->source, NOMEM_RETRY_USEC);

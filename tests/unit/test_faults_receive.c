@@ -179,6 +179,25 @@ static void endless_interruption_ends_every_pass_and_leaves_time_for_others(void
     probe_free(&other);
 }
 
+static void endless_interruption_of_receives_lets_a_loop_that_does_not_wait_return(void **state)
+{
+    struct fixture *f = *state;
+    struct probe p = {0};
+    void *peer = NULL;
+    void *pull = receiver_new(f, &p, &peer);
+
+    fixture_glance(f);
+    faults_begin(pull);
+    faults_plan(FAULT_RECV, 1, FOR_EVER, EINTR);
+    peer_send_text(peer, "a");
+    /* It goes on for as long as anything is due: the next try must not be due at once. */
+    assert_int_equal(fixture_loop(f, EVLOOP_NONBLOCK), 0);
+    assert_true(faults_made(FAULT_RECV) > 0);
+    faults_end();
+    run_until(f, p.reads == 1);
+    probe_free(&p);
+}
+
 static void endless_interruption_makes_no_call_hang(void **state)
 {
     struct fixture *f = *state;
@@ -423,6 +442,7 @@ int main(void)
         claim(message_that_try_recv_began_survives_a_pass_without_memory),
         claim(next_reader_of_the_raw_socket_starts_at_a_message),
         claim(endless_interruption_ends_every_pass_and_leaves_time_for_others),
+        claim(endless_interruption_of_receives_lets_a_loop_that_does_not_wait_return),
         claim(endless_interruption_makes_no_call_hang),
         claim(no_memory_for_more_parts_is_one_event_a_retry_and_loses_nothing),
         claim(no_memory_before_the_first_receive_is_one_event_a_retry_and_loses_nothing),

@@ -1,0 +1,216 @@
+/**
+ * @file test_monitor_ends.c
+ * Every order in which a monitor and what it watches can go.
+ */
+#include "support.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "watch.h"
+
+static void free_at_first(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    watch_close(w);
+    assert_true(strlen(event->endpoint) > 0); /* It lives until the callback returns. */
+}
+
+static void free_in_its_own_callback_stops_delivery(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch server = {.f = f, .on_event = free_at_first};
+    struct watch client = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &server, pull, EVZMQ_MONITOR_ALL);
+    watch_open(f, &client, push, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    peer_connect(push, endpoint);
+    run_until(f, watch_count(&client, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == 1 && server.all == 1);
+    assert_null(server.monitor);
+    peer_send_sequence(push, 0, 10, 8); /* And data flows on. */
+    pump_recv_sequence(f, pull, 0, 10);
+    watch_close(&client);
+}
+
+static void event_free_at_stop(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    if (event->type == EVZMQ_MONITOR_STOPPED) {
+        watch_close(w);
+    }
+}
+
+static void free_in_the_callback_of_the_last_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f, .on_event = event_free_at_stop};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    run_until(f, w.monitor == NULL);
+    assert_string_equal(w.log, "monitor stopped; ");
+}
+
+static void a_stopped_monitor_does_not_keep_the_loop_running(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    assert_int_equal(fixture_loop(f, 0), 1);
+    assert_int_equal(w.all, 1);
+    watch_close(&w);
+}
+
+static void a_second_monitor_replaces_the_first_and_outlives_its_free(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int early = 0; early <= 1; early++) {
+        struct watch first = {.f = f};
+        struct watch second = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        watch_open(f, &first, pull, EVZMQ_MONITOR_ALL);
+        watch_open(f, &second, pull, EVZMQ_MONITOR_ALL);
+        if (!early) {
+            run_until(f, watch_count(&first, EVZMQ_MONITOR_STOPPED) == 1);
+        }
+        watch_close(&first);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        run_until(f, watch_count(&second, EVZMQ_MONITOR_LISTENING) == 1);
+        watch_close(&second);
+    }
+}
+
+static void free_right_after_the_monitored_socket_was_closed(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int round = 0; round < 50; round++) {
+        struct watch w = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        peer_close(f, pull);
+        watch_close(&w);
+    }
+}
+
+static void free_while_the_closed_socket_lingers_does_not_hang_anything(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const push = peer_new(f, ZMQ_PUSH);
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+    uint64_t number = 1;
+
+    dead_endpoint(endpoint);
+    peer_set_int(push, ZMQ_LINGER, 20000);
+    peer_set_int(push, ZMQ_RECONNECT_IVL, 5);
+    watch_open(f, &w, push, EVZMQ_MONITOR_ALL);
+    peer_connect(push, endpoint);
+    peer_send_sequence(push, 0, 1, sizeof number);
+    peer_close(f, push); /* It waits for its peer, and goes on with events. */
+    watch_close(&w);
+    assert_int_equal(zmq_bind(pull, endpoint), 0);
+    assert_int_equal(zmq_recv(pull, &number, sizeof number, 0), sizeof number);
+    assert_int_equal(number, 0);
+}
+
+static void the_adapter_stops_the_monitor_of_the_socket_it_closes(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int wait = 0; wait <= 1; wait++) {
+        struct watch w = {.f = f};
+        struct probe p = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        probe_attach(f, &p, pull, EVZMQ_OPT_CLOSE_ON_FREE);
+        watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        probe_free(&p);
+        if (wait) {
+            run_until(f, watch_count(&w, EVZMQ_MONITOR_STOPPED) == 1);
+            assert_string_equal(w.log, "listening; monitor stopped; ");
+        }
+        watch_close(&w);
+    }
+}
+
+static void a_terminated_context_is_the_last_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    struct watch early = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const other = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    watch_open(f, &early, other, EVZMQ_MONITOR_ALL);
+    assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    watch_close(&early); /* Before the loop knew. */
+    run_until(f, watch_count(&w, EVZMQ_MONITOR_STOPPED) == 1);
+    assert_int_equal(watch_last(&w, EVZMQ_MONITOR_STOPPED)->error, ETERM);
+    assert_int_equal(fixture_loop(f, EVLOOP_NONBLOCK), 1);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    watch_close(&w);
+}
+
+static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+    int status = -1;
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int good = evzmq_monitor_stop(w.monitor) < 0 && errno == ECHILD;
+
+        (void)alarm(20);
+        good = good && evzmq_monitor_enable(w.monitor) < 0 && errno == ECHILD;
+        evzmq_monitor_free(w.monitor);
+        good = good && event_reinit(f->base) == 0 && evzmq_after_fork(f->base) == 0;
+        good = good && event_base_loop(f->base, EVLOOP_NONBLOCK) == 1;
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    run_until(f, w.all == 1);
+    watch_close(&w);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        claim(free_in_its_own_callback_stops_delivery),
+        claim(free_in_the_callback_of_the_last_event),
+        claim(a_stopped_monitor_does_not_keep_the_loop_running),
+        claim(a_second_monitor_replaces_the_first_and_outlives_its_free),
+        claim(free_right_after_the_monitored_socket_was_closed),
+        claim(free_while_the_closed_socket_lingers_does_not_hang_anything),
+        claim(the_adapter_stops_the_monitor_of_the_socket_it_closes),
+        claim(a_terminated_context_is_the_last_event),
+        claim(a_forked_child_is_refused_and_the_parent_goes_on),
+    };
+
+    return run_claims(tests);
+}
