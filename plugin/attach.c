@@ -69,6 +69,19 @@ static int make_router_speak(const struct evzmq_socket *socket)
     return zmq_setsockopt(socket->zmq_socket, ZMQ_ROUTER_MANDATORY, &on, sizeof(on));
 }
 
+/* Where this library closes the ZeroMQ socket, terminating its context must not hang for ever. Done
+ * when attaching, because a context that is terminated takes no options any more, and again before
+ * the close, in case the option was set meanwhile. */
+static void limit_linger(const struct evzmq_socket *socket)
+{
+    int linger = 0;
+    size_t size = sizeof(linger);
+    if (zmq_getsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
+        linger = EVZMQ_LINGER_DEFAULT_MS;
+        (void)zmq_setsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
+    }
+}
+
 static int watch(struct evzmq_socket *socket)
 {
     int fd = -1;
@@ -124,6 +137,9 @@ struct evzmq_socket *evzmq_socket_new(struct event_base *base, void *zmq_socket,
         goto fail_attachment;
     }
     socket->base->sockets++;
+    if (socket->close_on_free) {
+        limit_linger(socket);
+    }
     /* Whatever arrived before may have used up its edge. */
     evzmq__socket_attend(socket);
     return socket;
@@ -170,18 +186,12 @@ static void finish_sending(struct evzmq_socket *socket)
     }
 }
 
-/* Closes the ZeroMQ socket so that terminating its context cannot hang for ever. */
 static void close_zmq_socket(const struct evzmq_socket *socket)
 {
-    int linger = 0;
-    size_t size = sizeof(linger);
     if (socket->terminal_error == ENOTSOCK) {
         return;
     }
-    if (zmq_getsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
-        linger = EVZMQ_LINGER_DEFAULT_MS;
-        (void)zmq_setsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
-    }
+    limit_linger(socket);
     evzmq__notify_close(socket->zmq_socket);
     (void)zmq_close(socket->zmq_socket);
 }

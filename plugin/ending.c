@@ -29,7 +29,7 @@ struct evzmq__shutdown {
     struct evzmq__timer *deadline; /* NULL: none */
     evzmq_shutdown_cb done_cb;
     void *arg;
-    uint64_t handed_over;
+    uint64_t messages_out_before; /* the counter when it began: no write adds to it any more */
     bool expired;
     bool reported;
 };
@@ -53,8 +53,11 @@ void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sen
 {
     struct evzmq__timeouts *timeouts = socket->timeouts;
     if (timeouts != NULL) {
+        /* A shutdown has its deadline instead. */
+        const bool writes =
+            socket->write_enabled && (socket->pause & EVZMQ__PAUSE_SHUTDOWN) == 0;
         limit_update(&timeouts->read, socket->pause == 0, received);
-        limit_update(&timeouts->write, socket->write_enabled && socket->queue.messages > 0, sent);
+        limit_update(&timeouts->write, writes && socket->queue.messages > 0, sent);
     }
 }
 
@@ -112,7 +115,10 @@ static int limit_prepare(struct evzmq_socket *socket, struct limit *limit,
 
 static void limit_set(struct limit *limit, const struct timeval *after)
 {
-    limit->running = false;
+    if (limit->running) {
+        evzmq__timer_stop(limit->timer);
+        limit->running = false;
+    }
     limit->is_set = after != NULL;
     if (after != NULL) {
         limit->after = *after;
@@ -149,13 +155,12 @@ int evzmq_socket_set_timeouts(struct evzmq_socket *socket, const struct timeval 
     return 0;
 }
 
-void evzmq__shutdown_update(struct evzmq_socket *socket, uint64_t sent)
+void evzmq__shutdown_update(struct evzmq_socket *socket)
 {
     struct evzmq__shutdown *shutdown = socket->shutdown;
     if (shutdown == NULL || shutdown->reported) {
         return;
     }
-    shutdown->handed_over += sent;
     if (socket->queue.messages > 0 && !shutdown->expired && socket->terminal_error == 0) {
         return;
     }
@@ -163,8 +168,11 @@ void evzmq__shutdown_update(struct evzmq_socket *socket, uint64_t sent)
     if (shutdown->deadline != NULL) {
         evzmq__timer_stop(shutdown->deadline);
     }
+    /* What is reported as not handed over stays so: it may be going another way by now. */
+    socket->write_enabled = false;
     if (shutdown->done_cb != NULL) {
-        shutdown->done_cb(socket, shutdown->handed_over, socket->queue.messages, shutdown->arg);
+        shutdown->done_cb(socket, socket->counters.messages_out - shutdown->messages_out_before,
+                          socket->queue.messages, shutdown->arg);
     }
 }
 
@@ -182,7 +190,7 @@ static void on_deadline(void *arg)
     struct evzmq_socket *socket = arg;
     socket->shutdown->expired = true;
     if (evzmq__socket_enter(socket)) {
-        evzmq__shutdown_update(socket, 0);
+        evzmq__shutdown_update(socket);
         evzmq__socket_leave(socket);
     }
 }
@@ -206,6 +214,7 @@ int evzmq_socket_shutdown(struct evzmq_socket *socket, const struct timeval *dea
     }
     shutdown->done_cb = done_cb;
     shutdown->arg = arg;
+    shutdown->messages_out_before = socket->counters.messages_out;
     if (deadline != NULL) {
         shutdown->deadline = evzmq__timer_new(socket->base->event_base, on_deadline, socket);
         if (shutdown->deadline == NULL || evzmq__timer_start(shutdown->deadline, deadline) < 0) {
@@ -220,6 +229,7 @@ int evzmq_socket_shutdown(struct evzmq_socket *socket, const struct timeval *dea
     socket->shutdown = shutdown;
     socket->pause |= EVZMQ__PAUSE_SHUTDOWN;
     socket->write_enabled = true;
+    evzmq__timeouts_update(socket, false, false);
     evzmq__socket_attend(socket);
     return 0;
 }

@@ -84,7 +84,9 @@ static int append_moved(struct evzmq_message *message, struct evbuffer *buffer)
     if (evzmq_message_add_reference(message, evbuffer_pullup(moved, -1), size, evbuffer_release,
                                     moved) < 0) {
         const int error = errno;
-        (void)evbuffer_add_buffer(buffer, moved);
+        /* In front of nothing: its end may be frozen, as that of a bufferevent's input is; its
+         * front is not, or the bytes had not been moved. */
+        (void)evbuffer_prepend_buffer(buffer, moved);
         evbuffer_free(moved);
         errno = error;
         return -1;

@@ -16,7 +16,7 @@ enum {
 /* What the drain is to do after a callback. */
 static enum evzmq__step after_callback(const struct evzmq_socket *socket)
 {
-    if (socket->pause != 0) {
+    if (socket->pause != 0 || evzmq__base_is_stale(socket->base)) {
         return EVZMQ__STEP_PAUSED;
     }
     return evzmq__loop_is_breaking(socket->base->event_base) ? EVZMQ__STEP_BREAK : EVZMQ__STEP_DONE;

@@ -20,7 +20,10 @@ enum {
     EINTR_RETRIES = 100,
     /* Parts received in one call; a message of more is continued, so that no single message can
      * hold up the loop. */
-    PARTS_PER_CALL = 256
+    PARTS_PER_CALL = 256,
+    /* A longer list of parts is given back after the pass that needed it: peers choose how many
+     * parts a message has, and the list is some 100 bytes for each. */
+    PARTS_KEPT_MAX = 256
 };
 
 void evzmq__part_clear(struct evzmq__part *part)
@@ -85,18 +88,23 @@ void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from)
     from->outside = false;
 }
 
+static void use_inline_parts(struct evzmq_message *message)
+{
+    message->parts = message->parts_inline;
+    message->part_capacity = EVZMQ__MESSAGE_PARTS_INLINE;
+    for (size_t i = 0; i < message->part_capacity; i++) {
+        evzmq__part_init(&message->parts[i]);
+    }
+}
+
 struct evzmq_message *evzmq__message_create(void)
 {
     struct evzmq_message *message = evzmq__calloc(1, sizeof(*message));
     if (message == NULL) {
         return NULL;
     }
-    message->parts = message->parts_inline;
-    message->part_capacity = EVZMQ__MESSAGE_PARTS_INLINE;
+    use_inline_parts(message);
     message->is_simple = true;
-    for (size_t i = 0; i < message->part_capacity; i++) {
-        evzmq__part_init(&message->parts[i]);
-    }
     return message;
 }
 
@@ -124,10 +132,24 @@ void evzmq__message_reset(struct evzmq_message *message)
     forget_value(message);
 }
 
+/* Gives back a list of parts that is not the inline one, and what is in it. */
+static void shrink_parts(struct evzmq_message *message)
+{
+    for (size_t i = 0; i < message->part_capacity; i++) {
+        (void)zmq_msg_close(&message->parts[i].msg);
+    }
+    evzmq__free(message->parts);
+    use_inline_parts(message);
+}
+
 void evzmq__message_release(struct evzmq_message *message)
 {
     evzmq__message_reset(message);
-    evzmq__part_clear(&message->parts[0]);
+    if (message->part_capacity > PARTS_KEPT_MAX) {
+        shrink_parts(message);
+    } else {
+        evzmq__part_clear(&message->parts[0]);
+    }
 }
 
 void evzmq__message_destroy(struct evzmq_message *message)
@@ -197,6 +219,10 @@ static int receive_part(struct evzmq__part *part, void *zmq_socket, int result)
     if (result < 0) {
         return -1;
     }
+    /* Now, not when the message is whole: the parts may have to move before that, and a part that
+     * is still marked as lying outside moves without its zmq_msg_t. */
+    part->data = NULL;
+    part->outside = false;
     /* The result is cut at INT_MAX. */
     part->size = result < INT_MAX ? (size_t)result : zmq_msg_size(&part->msg);
     return 0;
@@ -227,10 +253,6 @@ static enum evzmq__recv finish_recv(struct evzmq_message *message)
     if (message->is_skipping) {
         message->is_skipping = false;
         return EVZMQ__RECV_SKIPPED;
-    }
-    for (size_t i = 0; i < message->part_count; i++) {
-        message->parts[i].data = NULL;
-        message->parts[i].outside = false;
     }
     return EVZMQ__RECV_WHOLE;
 }

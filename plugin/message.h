@@ -93,7 +93,7 @@ void evzmq__message_destroy(struct evzmq_message *message);
  * libzmq lets go of them then, which saves a call for each message. */
 void evzmq__message_reset(struct evzmq_message *message);
 
-/* Lets go of all bytes, the first part's too. */
+/* Lets go of all bytes, the first part's too, and of a list of very many parts. */
 void evzmq__message_release(struct evzmq_message *message);
 
 /*

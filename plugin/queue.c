@@ -236,8 +236,16 @@ void evzmq__queue_set_marks(struct evzmq__queue *queue, size_t low, size_t high)
     queue->low = low;
     queue->high = high;
     queue->above_high = false;
-    queue->above_low = false;
+    if (queue->above_low && !is_above_low(queue)) {
+        queue->above_low = false;
+        queue->marks |= EVZMQ__MARK_LOW;
+    }
     note_rise(queue);
+}
+
+void evzmq__queue_refuse(struct evzmq__queue *queue)
+{
+    queue->above_low = true;
 }
 
 unsigned evzmq__queue_take_marks(struct evzmq__queue *queue)

@@ -93,8 +93,13 @@ void evzmq__queue_park(struct evzmq__queue *queue);
 /* Makes every lane ready again. */
 void evzmq__queue_unpark_all(struct evzmq__queue *queue);
 
-/* Changes the marks and applies them to what is queued now. */
+/* Changes the marks and applies them to what is queued now: a low mark raised to what is there is
+ * crossed. */
 void evzmq__queue_set_marks(struct evzmq__queue *queue, size_t low, size_t high);
+
+/* A message found no room. Whoever has it waits for the low mark, so the next entry that leaves
+ * crosses it, if it is not above: a queue of many small messages is full below a mark in bytes. */
+void evzmq__queue_refuse(struct evzmq__queue *queue);
 
 /* Takes the marks that were crossed since the last call: a set of EVZMQ__MARK_*. */
 unsigned evzmq__queue_take_marks(struct evzmq__queue *queue);

@@ -74,6 +74,8 @@ static int receive_whole(struct evzmq_socket *socket, struct evzmq_message *mess
             return -1;
         }
     }
+    /* Not libzmq's EAGAIN: more is there, for which no wakeup will come. */
+    evzmq__socket_attend(socket);
     errno = EAGAIN;
     return -1;
 }

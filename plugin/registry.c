@@ -6,7 +6,6 @@
 #include "registry.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
@@ -22,10 +21,7 @@ static struct evzmq__base *bases;
 static struct evzmq__table attachments;
 static struct evzmq__table close_watches;
 
-/* Counts the forks between the first process and this one. Written in a child before it runs any
- * other code, so that plain reads are enough; atomic because other threads of the child may exist
- * by the time it is read. */
-static _Atomic unsigned long generation;
+_Atomic unsigned long evzmq__fork_count;
 
 static void before_fork(void)
 {
@@ -39,7 +35,7 @@ static void after_fork_in_parent(void)
 
 static void after_fork_in_child(void)
 {
-    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&evzmq__fork_count, 1, memory_order_relaxed);
     (void)pthread_mutex_unlock(&registry_mutex);
 }
 
@@ -56,16 +52,6 @@ int evzmq__fork_watch(void)
         return -1;
     }
     return 0;
-}
-
-unsigned long evzmq__generation(void)
-{
-    return atomic_load_explicit(&generation, memory_order_relaxed);
-}
-
-bool evzmq__base_is_stale(const struct evzmq__base *base)
-{
-    return base->generation != evzmq__generation();
 }
 
 static struct evzmq__base *find_locked(struct event_base *event_base)

@@ -11,6 +11,7 @@
 #define EVZMQ_REGISTRY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,9 +59,10 @@ void evzmq__base_ref(struct evzmq__base *base);
  * child has abandoned: then it stays until evzmq_after_fork(). */
 void evzmq__base_release(struct evzmq__base *base);
 
-/* Whether the record was made by a process of which this one is a forked child. It is a comparison
- * of two numbers: asking the system for the process id costs as much as receiving a message. */
-bool evzmq__base_is_stale(const struct evzmq__base *base);
+/* Counts the forks between the first process and this one. Written in a child before it runs any
+ * other code, so that plain reads are enough; atomic because other threads of the child may exist
+ * by the time it is read. To be read by the functions below. */
+extern _Atomic unsigned long evzmq__fork_count;
 
 /* Has forks counted from now on, as acquiring a record does. Returns 0, or -1 with ENOMEM. An
  * object without a base that remembers evzmq__generation() calls it first. */
@@ -68,7 +70,18 @@ int evzmq__fork_watch(void);
 
 /* How many forks lie between the first process and this one, for objects that outlive their base's
  * record. */
-unsigned long evzmq__generation(void);
+static inline unsigned long evzmq__generation(void)
+{
+    return atomic_load_explicit(&evzmq__fork_count, memory_order_relaxed);
+}
+
+/* Whether the record was made by a process of which this one is a forked child. It is a comparison
+ * of two numbers, made after every callback: asking the system for the process id costs as much as
+ * receiving a message. */
+static inline bool evzmq__base_is_stale(const struct evzmq__base *base)
+{
+    return base->generation != evzmq__generation();
+}
 
 /* The registration of one ZeroMQ socket; lives in its adapter. */
 struct evzmq__attachment {

@@ -157,7 +157,7 @@ void evzmq__pass_terminate(struct evzmq__pass *pass, int error)
         .size = sizeof(event), .type = EVZMQ_EVENT_TERMINATED, .error = error};
     evzmq__socket_report(socket, &event);
     if ((socket->pause & EVZMQ__PAUSE_DYING) == 0) {
-        evzmq__shutdown_update(socket, pass->sent);
+        evzmq__shutdown_update(socket);
     }
 }
 
@@ -314,7 +314,7 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
         evzmq__pass_received(pass) + pass->sent + pass->fed + pass->reported == 0;
     if (evzmq__socket_is_alive(socket)) {
         evzmq__timeouts_update(socket, evzmq__pass_received(pass) > 0, pass->sent > 0);
-        evzmq__shutdown_update(socket, pass->sent);
+        evzmq__shutdown_update(socket);
     }
     socket->in_pass = false;
     evzmq_codec_free(socket->codec_retired);

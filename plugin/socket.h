@@ -195,10 +195,12 @@ void evzmq__socket_leave(struct evzmq_socket *socket);
 /* Calls the event callback, where there is one. */
 void evzmq__socket_report(struct evzmq_socket *socket, const struct evzmq_event *event);
 
-/* Whether the socket can still do anything: neither freed nor terminated. */
+/* Whether the socket can still do anything: neither freed nor terminated, nor in a child that was
+ * forked in a callback and returned from it. */
 static inline bool evzmq__socket_is_alive(const struct evzmq_socket *socket)
 {
-    return (socket->pause & (EVZMQ__PAUSE_DYING | EVZMQ__PAUSE_TERMINATED)) == 0;
+    return (socket->pause & (EVZMQ__PAUSE_DYING | EVZMQ__PAUSE_TERMINATED)) == 0 &&
+           !evzmq__base_is_stale(socket->base);
 }
 
 /* Whether a call may use the socket. Returns 0, or -1 with EINVAL, ECHILD or the terminal error. */
@@ -276,7 +278,7 @@ void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sen
 void evzmq__timeouts_free(struct evzmq_socket *socket);
 
 /* Called at the end of a pass, and when the socket terminated: reports a shutdown that is done. */
-void evzmq__shutdown_update(struct evzmq_socket *socket, uint64_t sent);
+void evzmq__shutdown_update(struct evzmq_socket *socket);
 void evzmq__shutdown_free(struct evzmq_socket *socket);
 
 /* How many messages a pass has received. */

@@ -28,8 +28,10 @@ static int check_writable(struct evzmq_socket *socket)
         errno = ENOTSUP;
         return -1;
     }
-    /* A REQ has one request in flight; one that waits in our queue is in flight as well. */
-    if (socket->type->zmq_type == ZMQ_REQ && socket->queue.messages > 0) {
+    /* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well. */
+    const bool is_one_at_a_time =
+        socket->type->zmq_type == ZMQ_REQ || socket->type->zmq_type == ZMQ_REP;
+    if (is_one_at_a_time && socket->queue.messages > 0) {
         errno = EFSM;
         return -1;
     }
@@ -66,6 +68,7 @@ static struct evzmq_message *gather(struct evzmq__part *parts, size_t count)
         return NULL;
     }
     for (size_t i = 0; i < count; i++) {
+        message->size += parts[i].size;
         evzmq__part_move(&message->parts[i], &parts[i]);
     }
     message->part_count = count;
@@ -158,6 +161,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     }
     if (parts_sent == 0 && !evzmq__queue_has_room(&socket->queue, key, key_size, bytes)) {
         socket->counters.writes_refused++;
+        evzmq__queue_refuse(&socket->queue);
         errno = EAGAIN;
         return -1;
     }

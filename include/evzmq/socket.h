@@ -43,7 +43,8 @@ struct evzmq_socket;
 enum evzmq_options {
     /**
      * evzmq_socket_free() also closes the ZeroMQ socket. A linger of -1 (libzmq's default, with
-     * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS first.
+     * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS: at once,
+     * since a context that is terminated takes no options any more, and again before the close.
      * A socket that an evzmq_context made is taken off that context's list, and its ipc files are
      * removed. Without the option the ZeroMQ socket is the caller's again after the free.
      *
@@ -72,7 +73,8 @@ enum evzmq_event_type {
     /** The ZeroMQ context was terminated (error ETERM) or the socket closed (ENOTSOCK). Nothing
      * more will happen on this socket; it is off the event base and waits to be freed. Once. */
     EVZMQ_EVENT_TERMINATED,
-    /** The output queue reached its high watermark. Once for each time it rises from below. */
+    /** The output queue reached its high watermark. Once, and again only after it fell to the low
+     * one. */
     EVZMQ_EVENT_HIGH_WATERMARK,
     /** The output queue, once non-empty, is empty. After the write callback, where both are due. */
     EVZMQ_EVENT_DRAINED,
@@ -114,7 +116,9 @@ typedef void (*evzmq_read_cb)(struct evzmq_socket *socket, struct evzmq_message 
 
 /**
  * The output queue fell to its low watermark (0 by default: it is empty). Once for each time it
- * falls from above; not for messages that never were in the queue.
+ * falls from above, or is found there because the mark was raised; not for messages that never were
+ * in the queue. A refused write counts as above, so that this callback follows it: a queue can be
+ * full of many small messages below a mark in bytes.
  *
  * Runs in the loop thread from the base's dispatch. May call anything of this library.
  */
@@ -169,7 +173,8 @@ struct evzmq_budget {
  * Puts a ZeroMQ socket on an event base.
  *
  * A ROUTER gets ZMQ_ROUTER_MANDATORY, without which it drops messages to unknown and to full peers
- * without a word; whoever wants that sets the option to 0 afterwards. No other option is changed.
+ * without a word; whoever wants that sets the option to 0 afterwards. No other option is changed,
+ * but see EVZMQ_OPT_CLOSE_ON_FREE.
  *
  * New sockets have EV_WRITE enabled and EV_READ not, as bufferevents do, the raw codec and no
  * callbacks. Messages that were waiting are noticed.
@@ -525,15 +530,16 @@ EVZMQ_API int evzmq_socket_touch(struct evzmq_socket *socket);
  *
  * @param handed_over      messages that went from the queue to ZeroMQ during the shutdown; what
  * ZeroMQ does with them depends on its linger and the peer (see EVZMQ_OPT_CLOSE_ON_FREE)
- * @param not_handed_over  messages still in the queue when the deadline passed
+ * @param not_handed_over  messages still in the queue when the deadline passed; they stay there
+ * until the free and are not sent any more
  */
 typedef void (*evzmq_shutdown_cb)(struct evzmq_socket *socket, uint64_t handed_over,
                                   uint64_t not_handed_over, void *arg);
 
 /**
  * Ends a socket in order: stops reading, refuses later writes (ESHUTDOWN, counted), sends what is
- * queued, in the loop, and reports when the queue is empty or the deadline has passed. Frees
- * nothing.
+ * queued, in the loop, and reports when the queue is empty or the deadline has passed; nothing is
+ * sent after that. The timeouts of evzmq_socket_set_timeouts() no longer run. Frees nothing.
  *
  * Thread: loop. Callbacks: yes. A second call does nothing and returns 0.
  *

@@ -313,6 +313,24 @@ static void free_with_queued_messages_frees_them(void **state)
     probe_free(&p);
 }
 
+/* Once the context is terminated no option can be set any more, the linger neither. */
+static void an_infinite_linger_does_not_hang_a_context_that_is_shut_down_first(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    void *const push = peer_new(f, ZMQ_PUSH);
+
+    peer_set_int(push, ZMQ_LINGER, -1);
+    peer_connect(push, "tcp://127.0.0.1:1"); /* Nobody listens there. */
+    probe_attach(f, &p, push, EVZMQ_OPT_CLOSE_ON_FREE);
+    assert_ok(evzmq_socket_write(p.socket, "undeliverable", 13));
+    assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    run_until(f, p.events[EVZMQ_EVENT_TERMINATED] == 1);
+    probe_free(&p);
+    assert_int_equal(zmq_ctx_term(f->context), 0);
+    f->context = NULL;
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -329,6 +347,7 @@ int main(void)
         claim(a_thousand_sockets_closed_on_free_leak_no_descriptor),
         claim(a_socket_may_be_freed_before_its_base_has_ever_run),
         claim(free_with_queued_messages_frees_them),
+        claim(an_infinite_linger_does_not_hang_a_context_that_is_shut_down_first),
     };
 
     return run_claims(tests);

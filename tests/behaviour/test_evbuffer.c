@@ -331,6 +331,31 @@ static void one_part_can_be_kept_shared_and_sent_on_at_once(void **state)
     free(bytes);
 }
 
+/* As the input of a bufferevent is: nobody else may append to it. */
+static void an_evbuffer_with_a_frozen_end_keeps_its_bytes_when_memory_fails(void **state)
+{
+    enum { PARTS = 4, SIZE = 100000 }; /* One part more needs memory for their list. */
+    struct evbuffer *const buffer = evbuffer_new();
+    struct evzmq_message *const message = evzmq_message_new();
+    void *const bytes = pattern(SIZE);
+
+    (void)state;
+    for (int i = 0; i < PARTS; i++) {
+        assert_ok(evzmq_message_add(message, "x", 1));
+    }
+    assert_int_equal(evbuffer_add_reference(buffer, bytes, SIZE, NULL, NULL), 0);
+    assert_int_equal(evbuffer_freeze(buffer, 0), 0);
+    allocations_fail_at(1);
+    assert_errno(evzmq_message_add_evbuffer(message, buffer), ENOMEM);
+    allocations_fail_at(0);
+    assert_int_equal(evzmq_message_get_part_count(message), PARTS);
+    assert_int_equal(evbuffer_get_length(buffer), SIZE);
+    assert_pattern(evbuffer_pullup(buffer, -1), SIZE, 5);
+    evbuffer_free(buffer);
+    evzmq_message_free(message);
+    free(bytes);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -343,6 +368,7 @@ int main(void)
         claim(received_parts_live_in_evbuffers_longer_than_their_socket),
         claim(a_large_part_received_in_place_is_shared_with_the_evbuffer),
         claim(one_part_can_be_kept_shared_and_sent_on_at_once),
+        claim(an_evbuffer_with_a_frozen_end_keeps_its_bytes_when_memory_fails),
     };
 
     return run_claims(tests);

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "child.h"
 
@@ -296,6 +298,48 @@ static void hundreds_of_forks_take_nothing_from_the_parent(void **state)
     close_family(&family);
 }
 
+static pid_t forked; /* 0 in the child, -1 before. */
+static size_t reads_in_child;
+
+static void read_and_fork(struct probe *p, struct evzmq_message *message)
+{
+    (void)message;
+    if (forked == 0) {
+        reads_in_child++;
+    } else if (p->reads == 1) {
+        forked = fork();
+    }
+}
+
+/* What waits in libzmq is in the memory of both, and the parent gets it. */
+static void a_child_forked_in_a_callback_gets_no_further_callback_of_that_pass(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_budget budget = {.size = sizeof budget, .read_usec = 10000000};
+    struct probe p = {.on_read = read_and_fork};
+    void *dealer = NULL;
+    void *peer = NULL;
+    int status = 0;
+
+    forked = -1;
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_DEALER, &dealer, ZMQ_DEALER, &peer);
+    probe_attach(f, &p, dealer, 0);
+    assert_ok(evzmq_socket_set_budget(p.socket, &budget)); /* A fork takes its time. */
+    probe_enable(&p, EV_READ);
+    peer_send_sequence(peer, 0, 10, 8);
+    run_until(f, forked == 0 || p.reads == 10);
+    if (forked == 0) {
+        _exit(reads_in_child == 0 ? 0 : 1);
+    }
+    assert_true(forked > 0);
+    while (waitpid(forked, &status, 0) < 0) {
+        assert_int_equal(errno, EINTR);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -306,6 +350,7 @@ int main(void)
         claim(after_fork_in_a_process_that_never_forked_does_nothing),
         claim(a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends_it),
         claim(hundreds_of_forks_take_nothing_from_the_parent),
+        claim(a_child_forked_in_a_callback_gets_no_further_callback_of_that_pass),
     };
 
     return run_claims(tests);

@@ -58,6 +58,48 @@ static void all_parts_of_a_message_arrive_together_in_every_mode(void **state)
     }
 }
 
+static void read_grown(struct probe *p, struct evzmq_message *message)
+{
+    const size_t count = evzmq_message_get_part_count(message);
+
+    assert_int_equal(count, (size_t)1 << (p->reads - 1));
+    for (size_t i = 0; i < count; i++) {
+        char bytes[100];
+
+        fill_pattern(bytes, sizeof bytes, (unsigned)(count + i));
+        assert_part(message, i, bytes, sizeof bytes);
+    }
+}
+
+static void a_message_of_more_parts_than_any_before_keeps_all_of_them_in_every_mode(void **state)
+{
+    enum { DOUBLINGS = 10 };
+    struct fixture *const f = *state;
+
+    for (int mode = EVZMQ_RECEIVE_AUTO; mode <= EVZMQ_RECEIVE_OWNED; mode++) {
+        struct probe p = {.on_read = read_grown};
+        void *pull = NULL;
+        void *push = NULL;
+
+        peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+        probe_attach(f, &p, pull, 0);
+        assert_ok(evzmq_socket_set_receive_mode(p.socket, (enum evzmq_receive_mode)mode));
+        probe_enable(&p, EV_READ);
+        for (size_t count = 1; count < (size_t)1 << DOUBLINGS; count *= 2) {
+            for (size_t i = 0; i < count; i++) {
+                char bytes[100];
+
+                fill_pattern(bytes, sizeof bytes, (unsigned)(count + i));
+                assert_int_equal(
+                    zmq_send(push, bytes, sizeof bytes, i + 1 < count ? ZMQ_SNDMORE : 0),
+                    sizeof bytes);
+            }
+        }
+        run_until(f, p.reads == DOUBLINGS);
+        probe_free(&p);
+    }
+}
+
 static void half_a_message_is_never_delivered(void **state)
 {
     struct fixture *const f = *state;
@@ -313,15 +355,40 @@ static void peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_deal
     }
 }
 
+/* The parts grow in number while the first one is still marked as lying where the message before
+ * was copied to. */
+static void many_parts_right_after_a_small_message_are_whole_in_every_mode(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int mode = EVZMQ_RECEIVE_AUTO; mode <= EVZMQ_RECEIVE_OWNED; mode++) {
+        struct probe p = {0};
+        void *pull = NULL;
+        void *push = NULL;
+
+        peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+        probe_attach(f, &p, pull, 0);
+        assert_ok(evzmq_socket_set_receive_mode(p.socket, (enum evzmq_receive_mode)mode));
+        probe_enable(&p, EV_READ);
+        peer_send_text(push, "small");
+        peer_send_text(push, "first|b|c|d|e|f|g|h|i|j");
+        run_until(f, p.reads == 2);
+        assert_string_equal(p.log, "small first|b|c|d|e|f|g|h|i|j");
+        probe_free(&p);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         claim(all_parts_of_a_message_arrive_together_in_every_mode),
+        claim(a_message_of_more_parts_than_any_before_keeps_all_of_them_in_every_mode),
         claim(half_a_message_is_never_delivered),
         claim(free_or_disable_leaves_whole_messages_to_the_next_reader),
         claim(a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it),
         claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_push),
         claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_dealer),
+        claim(many_parts_right_after_a_small_message_are_whole_in_every_mode),
     };
 
     return run_claims(tests);

@@ -411,6 +411,33 @@ static void a_request_taken_with_try_recv_is_answered_like_any_other(void **stat
     }
 }
 
+/* Each call drops a bounded number of messages; what is left gives no new wakeup. */
+static void recv_waits_past_any_number_of_dropped_messages(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval second = {1, 0};
+    struct probe p = {0};
+    struct evzmq_message *message = NULL;
+    char endpoint[ENDPOINT_SIZE];
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+
+    peer_set_int(pull, ZMQ_RCVHWM, 0);
+    peer_set_int(push, ZMQ_SNDHWM, 0);
+    peer_bind(f, pull, TRANSPORT_INPROC, endpoint);
+    peer_connect(push, endpoint);
+    probe_attach(f, &p, pull, 0);
+    assert_ok(evzmq_socket_set_max_message(p.socket, 4, 0, EVZMQ_OVERSIZE_DROP));
+    for (int i = 0; i < 10000; i++) {
+        peer_send_text(push, "large");
+    }
+    peer_send_text(push, "good");
+    assert_ok(recv_in_loop(&p, &second, &message));
+    expect_text(message, "good");
+    assert_int_equal(probe_stats(&p).oversize_dropped, 10000);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -429,6 +456,7 @@ int main(void)
         claim(recv_returns_eterm_when_the_context_ends_meanwhile),
         claim(callbacks_go_on_where_the_receive_calls_stopped),
         claim(a_request_taken_with_try_recv_is_answered_like_any_other),
+        claim(recv_waits_past_any_number_of_dropped_messages),
     };
 
     return run_claims(tests);

@@ -357,6 +357,29 @@ static void stream_answers_a_plain_tcp_client(void **state)
     probe_free(&p);
 }
 
+static void a_second_reply_to_a_request_is_efsm_also_while_the_first_is_queued(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+    char text[32];
+    void *req = NULL;
+
+    open_server(f, &p, ZMQ_REP, endpoint);
+    req = join(f, ZMQ_REQ, endpoint);
+    peer_send_text(req, "1");
+    run_until(f, p.reads == 1);
+    assert_ok(evzmq_socket_disable(p.socket, EV_WRITE));
+    assert_ok(evzmq_socket_write(p.socket, "one", 3));
+    assert_errno(evzmq_socket_write(p.socket, "again", 5), EFSM);
+    assert_int_equal(evzmq_socket_get_queued(p.socket, NULL), 1);
+    probe_enable(&p, EV_WRITE);
+    pump_recv_text(f, req, text, sizeof text);
+    assert_string_equal(text, "one");
+    assert_int_equal(p.events[EVZMQ_EVENT_UNDELIVERABLE], 0);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -373,6 +396,7 @@ int main(void)
         claim(req_may_ask_again_from_the_callback_of_the_answer),
         claim(a_request_queued_before_its_peer_exists_is_sent_and_answered),
         claim(stream_answers_a_plain_tcp_client),
+        claim(a_second_reply_to_a_request_is_efsm_also_while_the_first_is_queued),
     };
 
     return run_claims(tests);

@@ -136,6 +136,7 @@ static void check_undeliverable(struct probe *p, const struct evzmq_event *event
     assert_non_null(event->message);
     assert_int_equal(evzmq_message_get_part_count(event->message), 2);
     assert_part(event->message, 0, "leaving", 7);
+    assert_int_equal(evzmq_message_get_size(event->message), 7 + sizeof number);
     memcpy(&number, evzmq_message_get_part(event->message, 1, NULL), sizeof number);
     if (p->events[EVZMQ_EVENT_UNDELIVERABLE] > 1) {
         assert_int_equal(number, p->sequence);

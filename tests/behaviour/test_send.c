@@ -436,6 +436,46 @@ static void publishers_never_queue(void **state)
     probe_free(&p);
 }
 
+/* Whoever waits for the write callback must not wait for ever because the mark was moved. */
+static void a_low_mark_raised_above_the_queue_runs_the_write_callback(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+
+    open_lonely(f, &p, endpoint);
+    write_sequence(&p, 0, 10);
+    fixture_glance(f);
+    assert_int_equal(p.writes, 0);
+    assert_ok(evzmq_socket_set_output_watermark(p.socket, 1000, 0));
+    run_until(f, p.writes == 1);
+    assert_int_equal(evzmq_socket_get_queued(p.socket, NULL), 10);
+    fixture_run_for(f, 20);
+    assert_int_equal(p.writes, 1);
+    probe_free(&p);
+}
+
+/* Many small messages fill the queue without rising above a low mark, which counts bytes. */
+static void a_write_refused_below_the_low_mark_is_called_back_too(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+    uint64_t number = 3;
+
+    open_lonely(f, &p, endpoint);
+    assert_ok(evzmq_socket_set_output_watermark(p.socket, 1000, 0));
+    assert_ok(evzmq_socket_set_output_limit(p.socket, 3, 0));
+    write_sequence(&p, 0, 3);
+    assert_errno(evzmq_socket_write(p.socket, &number, sizeof number), EAGAIN);
+    fixture_run_for(f, 20);
+    assert_int_equal(p.writes, 0);
+    pump_recv_sequence(f, join_pull(f, endpoint), 0, 3);
+    run_until(f, p.events[EVZMQ_EVENT_DRAINED] == 1);
+    assert_int_equal(p.writes, 1);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -458,6 +498,8 @@ int main(void)
         claim(write_message_refuses_empty_and_lent_messages),
         claim(types_that_only_receive_refuse_to_write),
         claim(publishers_never_queue),
+        claim(a_low_mark_raised_above_the_queue_runs_the_write_callback),
+        claim(a_write_refused_below_the_low_mark_is_called_back_too),
     };
 
     return run_claims(tests);

@@ -235,6 +235,69 @@ static void shutdown_in_a_read_callback_stops_reading_and_sends_the_goodbye(void
     probe_free(&p);
 }
 
+static void shut_down(struct probe *p)
+{
+    assert_ok(evzmq_socket_shutdown(p->socket, NULL, note_end, p->arg));
+}
+
+static void what_was_handed_over_before_the_shutdown_is_not_counted(void **state)
+{
+    struct fixture *const f = *state;
+    struct ending ending = {.f = f};
+    struct probe p = {.on_write = shut_down, .arg = &ending};
+    char endpoint[ENDPOINT_SIZE];
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    open_lonely(f, &p, endpoint, 100);
+    peer_connect(pull, endpoint);
+    run_until(f, ending.done);
+    assert_int_equal(ending.handed_over, 0);
+    assert_int_equal(ending.not_handed_over, 0);
+    probe_free(&p);
+}
+
+/* It was reported as not handed over, and somebody may be sending it another way by now. */
+static void nothing_is_sent_after_the_deadline_was_reported(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval none = {0, 0};
+    struct ending ending = {.f = f};
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+    char text[32];
+    void *pull = NULL;
+
+    open_lonely(f, &p, endpoint, 3);
+    assert_ok(evzmq_socket_shutdown(p.socket, &none, note_end, &ending));
+    run_until(f, ending.done);
+    assert_int_equal(ending.not_handed_over, 3);
+    pull = peer_new(f, ZMQ_PULL);
+    peer_connect(pull, endpoint);
+    fixture_run_for(f, 50);
+    assert_int_equal(peer_try_recv_text(pull, text, sizeof text), 0);
+    assert_int_equal(evzmq_socket_get_queued(p.socket, NULL), 3);
+    assert_int_equal(evzmq_socket_get_enabled(p.socket), 0);
+    probe_free(&p);
+}
+
+/* What bounds a shutdown is its deadline. */
+static void no_timeout_passes_during_a_shutdown(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval brief = {0, 10000};
+    struct ending ending = {.f = f};
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+
+    open_lonely(f, &p, endpoint, 3);
+    assert_ok(evzmq_socket_set_timeouts(p.socket, NULL, &brief));
+    assert_ok(evzmq_socket_shutdown(p.socket, NULL, note_end, &ending));
+    fixture_run_for(f, 100);
+    assert_int_equal(p.events[EVZMQ_EVENT_WRITE_TIMEOUT], 0);
+    assert_int_equal(evzmq_socket_get_enabled(p.socket), EV_WRITE);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -248,6 +311,9 @@ int main(void)
         claim(free_cancels_a_pending_shutdown),
         claim(shutdown_without_a_callback_is_allowed),
         claim(shutdown_in_a_read_callback_stops_reading_and_sends_the_goodbye),
+        claim(what_was_handed_over_before_the_shutdown_is_not_counted),
+        claim(nothing_is_sent_after_the_deadline_was_reported),
+        claim(no_timeout_passes_during_a_shutdown),
     };
 
     return run_claims(tests);

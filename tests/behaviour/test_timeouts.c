@@ -159,6 +159,34 @@ static void malformed_times_are_einval(void **state)
     probe_free(&p);
 }
 
+static void set_long_timeout(struct probe *p)
+{
+    const struct timeval long_time = {60, 0};
+
+    assert_ok(evzmq_socket_set_timeouts(p->socket, NULL, &long_time));
+}
+
+/* In the write callback nothing is queued any more, but the timer of the old timeout still runs. */
+static void a_timeout_that_was_replaced_does_not_pass(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_write = set_long_timeout};
+    char endpoint[ENDPOINT_SIZE];
+    void *pull = NULL;
+
+    open_lonely(f, &p, endpoint);
+    assert_ok(evzmq_socket_set_timeouts(p.socket, NULL, &brief));
+    assert_ok(evzmq_socket_write(p.socket, "x", 1));
+    fixture_turn(f);
+    pull = peer_new(f, ZMQ_PULL);
+    peer_connect(pull, endpoint);
+    run_until(f, p.writes == 1);
+    fixture_run_for(f, 100);
+    assert_int_equal(p.events[EVZMQ_EVENT_WRITE_TIMEOUT], 0);
+    assert_int_equal(evzmq_socket_get_enabled(p.socket), EV_WRITE);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -169,6 +197,7 @@ int main(void)
         claim(the_write_timeout_disables_writing_and_keeps_the_queue),
         claim(a_socket_may_be_freed_in_the_callback_of_its_timeout),
         claim(malformed_times_are_einval),
+        claim(a_timeout_that_was_replaced_does_not_pass),
     };
 
     return run_claims(tests);

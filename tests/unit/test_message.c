@@ -494,6 +494,23 @@ static void value_is_that_of_the_last_decode(void **state)
     evzmq_message_free(message);
 }
 
+static void list_of_very_many_parts_is_given_back_with_them(void **state)
+{
+    (void)state;
+    struct evzmq_message *message = evzmq__message_create();
+    for (int i = 0; i < 100000; i++) {
+        assert_return_code(evzmq_message_add(message, "x", 1), errno);
+    }
+    evzmq__message_release(message);
+    assert_int_equal(message->part_capacity, EVZMQ__MESSAGE_PARTS_INLINE);
+    assert_int_equal(evzmq_message_get_part_count(message), 0);
+    for (int i = 0; i < 10; i++) {
+        assert_return_code(evzmq_message_add(message, "y", 1), errno);
+    }
+    assert_int_equal(evzmq_message_get_size(message), 10);
+    evzmq__message_destroy(message);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -516,6 +533,7 @@ int main(void)
         claim(refused_parts_stay_as_they_are),
         claim(sent_parts_arrive_and_are_empty_afterwards),
         claim(value_is_that_of_the_last_decode),
+        claim(list_of_very_many_parts_is_given_back_with_them),
     };
     return run_claims(tests);
 }

@@ -410,6 +410,38 @@ static void new_marks_apply_to_what_is_queued(void **state)
     assert_int_equal(clear(&queue), 0);
 }
 
+static void low_mark_raised_to_what_is_queued_is_crossed_once(void **state)
+{
+    (void)state;
+    struct evzmq__queue queue = queue_new(100, 1000);
+    push(&queue, NULL, 0, 50);
+    push(&queue, NULL, 1, 50);
+    evzmq__queue_set_marks(&queue, 99, 0);
+    assert_int_equal(evzmq__queue_take_marks(&queue), 0);
+    evzmq__queue_set_marks(&queue, 100, 0);
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_LOW);
+    evzmq__queue_set_marks(&queue, 200, 0);
+    assert_int_equal(evzmq__queue_take_marks(&queue), 0);
+    assert_int_equal(clear(&queue), 2);
+}
+
+static void refusal_below_the_low_mark_makes_the_next_exit_cross_it(void **state)
+{
+    (void)state;
+    struct evzmq__queue queue = queue_new(2, 1000);
+    evzmq__queue_set_marks(&queue, 500, 0);
+    push(&queue, NULL, 0, 1);
+    push(&queue, NULL, 1, 1);
+    assert_false(evzmq__queue_has_room(&queue, NULL, 0, 1));
+    evzmq__queue_refuse(&queue);
+    assert_int_equal(evzmq__queue_take_marks(&queue), 0);
+    (void)evzmq__queue_pop(&queue);
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_LOW);
+    (void)evzmq__queue_pop(&queue);
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_EMPTY);
+    assert_int_equal(clear(&queue), 0);
+}
+
 static void push_without_memory_changes_nothing(void **state)
 {
     (void)state;
@@ -508,6 +540,8 @@ int main(void)
         claim(queue_that_stays_at_its_low_mark_crosses_nothing),
         claim(empty_messages_count_at_a_low_mark_of_nothing),
         claim(new_marks_apply_to_what_is_queued),
+        claim(low_mark_raised_to_what_is_queued_is_crossed_once),
+        claim(refusal_below_the_low_mark_makes_the_next_exit_cross_it),
         claim(push_without_memory_changes_nothing),
         claim(clear_gives_every_entry_wherever_it_waits),
         claim(random_traffic_keeps_order_and_counts),
