@@ -72,9 +72,9 @@ static void open_flood(struct fixture *f, struct flood *flood, size_t per_pass)
     flood->sent = 200;
 }
 
-static void break_at_50000(struct flood *flood)
+static void break_at_10000(struct flood *flood)
 {
-    if (flood->p.reads == 50000) {
+    if (flood->p.reads == 10000) {
         assert_int_equal(event_base_loopbreak(flood->p.f->base), 0);
     }
 }
@@ -91,7 +91,7 @@ static void two_flooded_sockets_get_counts_within_a_factor_of_1_5(void **state)
     static const size_t per_pass[] = {1, PER_PASS, 0}; /* 0: the default */
 
     for (size_t i = 0; i < 3; i++) {
-        struct flood floods[2] = {{.more = break_at_50000}, {.more = break_at_50000}};
+        struct flood floods[2] = {{.more = break_at_10000}, {.more = break_at_10000}};
 
         open_flood(f, &floods[0], per_pass[i]);
         open_flood(f, &floods[1], per_pass[i]);
@@ -111,7 +111,7 @@ static void of_many_flooded_sockets_none_is_forgotten(void **state)
     for (size_t i = 0; i < 10; i++) {
         open_flood(f, &floods[i], PER_PASS);
     }
-    floods[3].more = break_at_50000;
+    floods[3].more = break_at_10000;
     assert_int_equal(fixture_loop(f, 0), 0);
     for (size_t i = 0; i < 10; i++) {
         assert_within_a_factor_of_1_5(floods[3].p.reads, floods[i].p.reads);
@@ -173,7 +173,7 @@ static void a_timer_that_is_due_gets_its_turn_between_any_two_passes(void **stat
 {
     struct fixture *const f = *state;
     const struct timeval now = {0, 0};
-    struct flood flood = {.more = break_at_50000};
+    struct flood flood = {.more = break_at_10000};
     struct ticker ticker = {.flood = &flood};
 
     open_flood(f, &flood, PER_PASS);
@@ -181,7 +181,7 @@ static void a_timer_that_is_due_gets_its_turn_between_any_two_passes(void **stat
     assert_int_equal(event_add(ticker.event, &now), 0);
     assert_int_equal(fixture_loop(f, 0), 0);
     assert_int_equal(ticker.passes_between_max, 1);
-    assert_true(ticker.ticks >= 50000 / PER_PASS - 1);
+    assert_true(ticker.ticks >= 10000 / PER_PASS - 1);
     event_free(ticker.event);
     probe_free(&flood.p);
 }
@@ -368,7 +368,7 @@ static void a_flood_of_input_does_not_hold_up_queued_output(void **state)
 static void a_more_urgent_flood_starves_the_others_as_libevent_has_it(void **state)
 {
     struct fixture *const f = *state;
-    struct flood urgent = {.more = break_at_50000};
+    struct flood urgent = {.more = break_at_10000};
     struct flood patient = {.sent = 0};
 
     assert_int_equal(event_base_priority_init(f->base, 2), 0);
