@@ -92,7 +92,7 @@ EVZMQ_API int evzmq_set_mem_functions(void *(*malloc_fn)(size_t),
  * @param base   an event base with at least one evzmq socket
  * @param bytes  the new maximum; 0 means that no message is copied into the buffer
  * @return 0, or -1 with EINVAL (NULL base), ENOENT (no evzmq socket on this base: the setting lives
- * with them)
+ * with them), ECHILD
  */
 EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t bytes);
 
