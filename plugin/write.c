@@ -28,7 +28,8 @@ static int check_writable(struct evzmq_socket *socket)
         errno = ENOTSUP;
         return -1;
     }
-    /* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well. */
+    /* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well.
+     */
     const bool is_one_at_a_time =
         socket->type->zmq_type == ZMQ_REQ || socket->type->zmq_type == ZMQ_REP;
     if (is_one_at_a_time && socket->queue.messages > 0) {
