@@ -15,7 +15,7 @@
  * - errno may be one of libzmq's own numbers (EFSM, ETERM, ...; see zmq_errno(3)); evzmq_strerror()
  * knows them.
  * - In a forked child every call on an object of the parent fails with ECHILD, except the free
- * functions (see evzmq_after_fork()).
+ * functions (see evzmq_after_fork()) and those that only tell what the object holds.
  */
 #ifndef EVZMQ_BASE_H
 #define EVZMQ_BASE_H

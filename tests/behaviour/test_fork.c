@@ -4,21 +4,12 @@
  */
 #include "support.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* cmocka's assertions would go on with the parent's tests in the child: say it and leave. */
-#define child_check(condition)                                                                     \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            (void)fprintf(stderr, "child, line %d: %s (errno %d)\n", __LINE__, #condition, errno); \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
-#define child_refused(call) child_check((call) == -1 && errno == ECHILD)
+#include "child.h"
 
 static int callbacks_in_child;
 
@@ -59,25 +50,12 @@ static void open_family(struct fixture *f, struct family *family)
 }
 
 /* Runs a function in a child; the parent's socket must go on afterwards as if nothing had been. */
-static void in_child(struct family *family, void (*function)(struct family *family))
+static void in_child(struct family *family, void (*function)(void *arg))
 {
     const uint64_t next = family->p.sequence;
-    int status = 0;
-    pid_t child = 0;
 
     peer_send_sequence(family->peer, next, 3, 8); /* Waiting in both processes. */
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)alarm(30);
-        function(family);
-        _exit(0);
-    }
-    while (waitpid(child, &status, 0) < 0) {
-        assert_int_equal(errno, EINTR);
-    }
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    child_run(function, family);
     peer_send_sequence(family->peer, next + 3, 3, 8);
     run_until(family->f, family->p.sequence == next + 6);
 }
@@ -92,21 +70,27 @@ static void close_family(struct family *family)
     probe_free(&family->p);
 }
 
-static void child_calls(struct family *family)
+static void child_calls(void *arg)
 {
+    struct family *const family = arg;
     struct evzmq_socket *const s = family->p.socket;
     const struct evzmq_bytes part = {"x", 1};
     const struct timeval second = {1, 0};
-    struct evzmq_message *message = NULL;
+    struct evzmq_message *message = evzmq_message_new();
+    struct evzmq_message *received = NULL;
 
+    child_check(evzmq_message_add(message, "x", 1) == 0);
     child_refused(evzmq_socket_enable(s, EV_READ));
     child_refused(evzmq_socket_disable(s, EV_READ));
     child_refused(evzmq_socket_write(s, "x", 1));
     child_refused(evzmq_socket_write_parts(s, &part, 1));
     child_refused(evzmq_socket_write_value(s, &part));
-    child_refused(evzmq_socket_try_recv(s, &message));
-    child_refused(evzmq_socket_recv_many(s, &message, 1));
-    child_refused(evzmq_socket_recv(s, &second, &message));
+    child_refused(evzmq_socket_write_message(s, message));
+    child_refused(evzmq_socket_reply(s, NULL, "x", 1));
+    child_refused(evzmq_socket_reply_value(s, NULL, &part));
+    child_refused(evzmq_socket_try_recv(s, &received));
+    child_refused(evzmq_socket_recv_many(s, &received, 1));
+    child_refused(evzmq_socket_recv(s, &second, &received));
     child_refused(evzmq_socket_touch(s));
     child_refused(evzmq_socket_set_codec(s, NULL));
     child_refused(evzmq_socket_set_receive_mode(s, EVZMQ_RECEIVE_INTO));
@@ -117,6 +101,29 @@ static void child_calls(struct family *family)
     child_refused(evzmq_socket_set_timeouts(s, &second, NULL));
     child_refused(evzmq_socket_priority_set(s, 0));
     child_refused(evzmq_socket_shutdown(s, &second, NULL, NULL));
+    child_refused(evzmq_base_set_receive_buffer(family->f->base, 1));
+    child_check(evzmq_message_get_part_count(message) == 1); /* It stayed the child's. */
+    evzmq_message_free(message);
+}
+
+/* What only tells is no danger, and must not hang either. */
+static void child_asks(void *arg)
+{
+    struct family *const family = arg;
+    struct evzmq_socket *const s = family->p.socket;
+    struct evzmq_socket_stats stats = {.size = sizeof stats};
+    size_t bytes = 0;
+    void *own = NULL;
+
+    child_check(evzmq_socket_get_base(s) == family->f->base);
+    child_check(evzmq_socket_get_zmq_socket(s) != NULL);
+    child_check(evzmq_socket_get_enabled(s) == (EV_READ | EV_WRITE));
+    child_check(evzmq_socket_get_queued(s, &bytes) == 0);
+    child_check(evzmq_socket_get_stats(s, &stats) == 0 && stats.messages_in == family->p.reads);
+    evzmq_socket_getcb(s, NULL, NULL, NULL, &own);
+    child_check(own == &family->p);
+    evzmq_socket_setcb(s, NULL, NULL, NULL, NULL);
+    child_check(evzmq_after_fork(family->f->base) == -1 && errno == EBUSY);
 }
 
 static void every_call_of_the_child_on_the_parents_socket_is_echild(void **state)
@@ -125,11 +132,14 @@ static void every_call_of_the_child_on_the_parents_socket_is_echild(void **state
 
     open_family(*state, &family);
     in_child(&family, child_calls);
+    in_child(&family, child_asks);
     close_family(&family);
 }
 
-static void child_frees_at_once(struct family *family)
+static void child_frees_at_once(void *arg)
 {
+    struct family *const family = arg;
+
     evzmq_socket_free(family->p.socket);
 }
 
@@ -144,8 +154,10 @@ static void a_child_that_frees_before_event_reinit_does_not_disturb_the_parent(v
     close_family(&family);
 }
 
-static void child_runs_the_loop(struct family *family)
+static void child_runs_the_loop(void *arg)
 {
+    struct family *const family = arg;
+
     evzmq_socket_setcb(family->p.socket, child_read, NULL, child_event, NULL);
     child_check(event_reinit(family->f->base) == 0);
     for (int i = 0; i < 10; i++) {
@@ -166,8 +178,9 @@ static void no_callback_runs_in_the_child(void **state)
     close_family(&family);
 }
 
-static void child_starts_anew(struct family *family)
+static void child_starts_anew(void *arg)
 {
+    struct family *const family = arg;
     struct event_base *const base = family->f->base;
     struct evzmq_socket *fresh = NULL;
     void *context = NULL;
@@ -220,8 +233,10 @@ static void after_fork_in_a_process_that_never_forked_does_nothing(void **state)
     assert_ok(evzmq_after_fork(family.f->base));
 }
 
-static void child_frees_with_a_full_queue(struct family *family)
+static void child_frees_with_a_full_queue(void *arg)
 {
+    struct family *const family = arg;
+
     evzmq_socket_free(family->p.socket);
     child_check(event_reinit(family->f->base) == 0);
     event_base_free(family->f->base);
@@ -235,8 +250,6 @@ static void a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends
     char endpoint[ENDPOINT_SIZE];
     void *const push = peer_new(f, ZMQ_PUSH);
     void *pull = NULL;
-    int status = 0;
-    pid_t child = 0;
 
     peer_bind(f, push, TRANSPORT_INPROC, endpoint);
     probe_attach(f, &p, push, 0);
@@ -244,19 +257,45 @@ static void a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends
         assert_ok(evzmq_socket_write(p.socket, &i, sizeof i));
     }
     family.p = p;
-    child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        (void)alarm(30);
-        child_frees_with_a_full_queue(&family);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    assert_int_equal(status, 0);
+    child_run(child_frees_with_a_full_queue, &family);
     pull = peer_new(f, ZMQ_PULL);
     peer_connect(pull, endpoint);
     pump_recv_sequence(f, pull, 0, 100);
     probe_free(&p);
+}
+
+static void child_does_nothing(void *arg)
+{
+    (void)arg;
+}
+
+static long forks(void)
+{
+    const char *const text = getenv("EVZMQ_TEST_FORKS");
+    const long count = text == NULL ? 0 : strtol(text, NULL, 10);
+
+    return count > 0 && count < 1000000 ? count : 200;
+}
+
+/* Messages wait in both directions at each fork; none is lost, repeated or reordered. */
+static void hundreds_of_forks_take_nothing_from_the_parent(void **state)
+{
+    static void (*const functions[])(void *) = {child_does_nothing, child_frees_at_once,
+                                                child_calls, child_runs_the_loop};
+    struct fixture *const f = *state;
+    struct family family;
+    const uint64_t count = (uint64_t)forks();
+
+    open_family(f, &family);
+    for (uint64_t i = 0; i < count; i++) {
+        assert_ok(evzmq_socket_write(family.p.socket, &i, sizeof i));
+        in_child(&family, functions[i % (sizeof functions / sizeof functions[0])]);
+        pump_recv_sequence(f, family.peer, i, 1);
+    }
+    assert_int_equal(family.p.reads, 1 + 6 * count);
+    assert_int_equal(family.p.events_all, 0);
+    assert_int_equal(probe_stats(&family.p).messages_out, count);
+    close_family(&family);
 }
 
 static pid_t forked; /* 0 in the child, -1 before. */
@@ -310,6 +349,7 @@ int main(void)
         claim(the_child_may_reuse_the_base_for_sockets_of_its_own),
         claim(after_fork_in_a_process_that_never_forked_does_nothing),
         claim(a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends_it),
+        claim(hundreds_of_forks_take_nothing_from_the_parent),
         claim(a_child_forked_in_a_callback_gets_no_further_callback_of_that_pass),
     };
 

@@ -21,6 +21,15 @@
         }                                                                                          \
     } while (0)
 
+/** A call that fails because its object is the parent's, and that does not hang: where it does, an
+ * alarm ends the child. */
+#define child_refused(call)                                                                        \
+    do {                                                                                           \
+        (void)alarm(5);                                                                            \
+        errno = 0;                                                                                 \
+        child_check((call) == -1 && errno == ECHILD);                                              \
+    } while (0)
+
 /** A user who is neither root nor whoever runs the tests. */
 #define CHILD_OTHER_USER 65534
 
