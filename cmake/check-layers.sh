@@ -21,6 +21,7 @@ arena     0
 base      0
 table     0
 utf8      0
+wake      0
 codec     1
 drain     1  pure
 envelope  1
@@ -31,6 +32,7 @@ registry  2
 attach    3
 ending    3
 evbuffer  3
+feed      3
 input     3
 options   3
 output    3
@@ -39,6 +41,9 @@ socket    3
 write     3
 msgpack   4
 scan      4
+monitor   5
+monitor_names 5
+poster    5
 '
 
 set -- include/evzmq/*.h

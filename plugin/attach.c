@@ -182,6 +182,7 @@ static void close_zmq_socket(const struct evzmq_socket *socket)
         linger = EVZMQ_LINGER_DEFAULT_MS;
         (void)zmq_setsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
     }
+    evzmq__notify_close(socket->zmq_socket);
     (void)zmq_close(socket->zmq_socket);
 }
 
@@ -202,6 +203,7 @@ void evzmq_socket_free(struct evzmq_socket *socket)
     socket->pause |= EVZMQ__PAUSE_DYING;
     evzmq__timeouts_free(socket);
     evzmq__shutdown_free(socket);
+    evzmq__feeders_close(socket, false);
     if (stale) {
         /* A forked child: the kernel's registration and the ZeroMQ socket are the parent's. */
         evzmq__source_abandon(socket->source, &socket->base->abandoned);

@@ -213,6 +213,8 @@ int evzmq_socket_shutdown(struct evzmq_socket *socket, const struct timeval *dea
             return -1;
         }
     }
+    /* What was posted before the shutdown was accepted, so it counts as queued. */
+    evzmq__feeders_close(socket, true);
     socket->shutdown = shutdown;
     socket->pause |= EVZMQ__PAUSE_SHUTDOWN;
     socket->write_enabled = true;

@@ -233,6 +233,9 @@ int evzmq_socket_set_output_limit(struct evzmq_socket *socket, size_t messages, 
     }
     socket->queue.messages_max = messages != 0 ? messages : EVZMQ_OUTPUT_MESSAGES_DEFAULT;
     socket->queue.bytes_max = bytes != 0 ? bytes : EVZMQ_OUTPUT_BYTES_DEFAULT;
+    if (socket->feeders.ready_first != NULL) {
+        evzmq__socket_attend(socket);
+    }
     return 0;
 }
 

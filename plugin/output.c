@@ -12,11 +12,10 @@ static struct evzmq_message *pop_message(struct evzmq_socket *socket)
     return (struct evzmq_message *)evzmq__queue_pop(&socket->queue);
 }
 
-/* Gives up a queued message that libzmq refuses for good. */
-static enum evzmq__step report_undeliverable(struct evzmq__pass *pass, int error)
+enum evzmq__step evzmq__pass_give_up(struct evzmq__pass *pass, struct evzmq_message *message,
+                                     int error)
 {
     struct evzmq_socket *socket = pass->socket;
-    struct evzmq_message *message = pop_message(socket);
     socket->counters.undeliverable++;
     pass->reported++;
     message->is_lent = true;
@@ -49,7 +48,7 @@ static enum evzmq__step flush_failed(struct evzmq__pass *pass, struct evzmq_mess
     if (error == EINTR || error == ENOMEM) {
         return evzmq__pass_retry_later(pass, error);
     }
-    return report_undeliverable(pass, error);
+    return evzmq__pass_give_up(pass, pop_message(socket), error);
 }
 
 /* Sends one queued message, or parks the lane it waits in. */
@@ -81,18 +80,24 @@ static enum evzmq__step flush_step(void *arg, size_t *out_bytes)
     return EVZMQ__STEP_DONE;
 }
 
+void evzmq__pass_start_writing(struct evzmq__pass *pass)
+{
+    if (!pass->writing) {
+        /* From here, not from the start of the pass: a pass full of input must not eat the time
+         * that output is due. */
+        evzmq__meter_start(&pass->write, &pass->socket->write_budget, evzmq__clock_ns(),
+                           evzmq__clock_ns);
+        pass->writing = true;
+    }
+}
+
 void evzmq__pass_flush(struct evzmq__pass *pass)
 {
     struct evzmq_socket *socket = pass->socket;
     if (socket->queue.messages == 0 || !socket->write_enabled) {
         return;
     }
-    if (!pass->writing) {
-        /* From here, not from the start of the pass: a pass full of input must not eat the time
-         * that output is due. */
-        evzmq__meter_start(&pass->write, &socket->write_budget, evzmq__clock_ns(), evzmq__clock_ns);
-        pass->writing = true;
-    }
+    evzmq__pass_start_writing(pass);
     evzmq__queue_unpark_all(&socket->queue);
     (void)evzmq__drain_run(&pass->write, flush_step, pass);
 }

@@ -20,6 +20,7 @@ static pthread_once_t fork_handlers_once = PTHREAD_ONCE_INIT;
 static int fork_handlers_error;
 static struct evzmq__base *bases;
 static struct evzmq__table attachments;
+static struct evzmq__table close_watches;
 
 /* Counts the forks between the first process and this one. Written in a child before it runs any
  * other code, so that plain reads are enough; atomic because other threads of the child may exist
@@ -47,14 +48,14 @@ static void install_fork_handlers(void)
     fork_handlers_error = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-static unsigned long current_generation(void)
+unsigned long evzmq__generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 bool evzmq__base_is_stale(const struct evzmq__base *base)
 {
-    return base->generation != current_generation();
+    return base->generation != evzmq__generation();
 }
 
 static struct evzmq__base *find_locked(struct event_base *event_base)
@@ -81,7 +82,7 @@ static struct evzmq__base *make_locked(struct event_base *event_base)
         return NULL;
     }
     base->event_base = event_base;
-    base->generation = current_generation();
+    base->generation = evzmq__generation();
     base->owner = pthread_self();
     base->buffer_max = EVZMQ_RECEIVE_BUFFER_DEFAULT;
     base->next = bases;
@@ -226,4 +227,68 @@ void evzmq__detach(struct evzmq__attachment *attachment)
         evzmq__table_clear(&attachments);
     }
     (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+bool evzmq__is_attached(void *zmq_socket)
+{
+    const uint64_t hash = evzmq__hash(&zmq_socket, sizeof(zmq_socket));
+    (void)pthread_mutex_lock(&registry_mutex);
+    const bool result = attachment_find_locked(zmq_socket, hash) != NULL;
+    (void)pthread_mutex_unlock(&registry_mutex);
+    return result;
+}
+
+int evzmq__watch_close(struct evzmq__close_watch *watch, void *zmq_socket)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    const int result = evzmq__table_insert(&close_watches, &watch->node,
+                                           evzmq__hash(&zmq_socket, sizeof(zmq_socket)));
+    watch->zmq_socket = result == 0 ? zmq_socket : NULL;
+    (void)pthread_mutex_unlock(&registry_mutex);
+    return result;
+}
+
+static void unwatch_locked(struct evzmq__close_watch *watch)
+{
+    if (watch->zmq_socket != NULL) {
+        watch->zmq_socket = NULL;
+        evzmq__table_remove(&close_watches, &watch->node);
+    }
+    if (close_watches.count == 0) {
+        evzmq__table_clear(&close_watches);
+    }
+}
+
+void evzmq__unwatch_close(struct evzmq__close_watch *watch)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    unwatch_locked(watch);
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+/* Takes out one who watches this socket, or gives NULL. */
+static struct evzmq__close_watch *take_close_watch(void *zmq_socket)
+{
+    struct evzmq__close_watch *found = NULL;
+    (void)pthread_mutex_lock(&registry_mutex);
+    struct evzmq__table_node *node =
+        evzmq__table_find(&close_watches, evzmq__hash(&zmq_socket, sizeof(zmq_socket)));
+    for (; node != NULL && found == NULL; node = evzmq__table_find_next(node)) {
+        struct evzmq__close_watch *watch =
+            (struct evzmq__close_watch *)((char *)node - offsetof(struct evzmq__close_watch, node));
+        found = watch->zmq_socket == zmq_socket ? watch : NULL;
+    }
+    if (found != NULL) {
+        unwatch_locked(found);
+    }
+    (void)pthread_mutex_unlock(&registry_mutex);
+    return found;
+}
+
+void evzmq__notify_close(void *zmq_socket)
+{
+    struct evzmq__close_watch *watch;
+    while ((watch = take_close_watch(zmq_socket)) != NULL) {
+        watch->callback(watch);
+    }
 }

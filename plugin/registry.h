@@ -20,6 +20,7 @@
 struct event_base;
 struct evzmq_arena;
 struct evzmq_message;
+struct evzmq__hub;
 struct evzmq__source;
 
 struct evzmq__base {
@@ -37,6 +38,8 @@ struct evzmq__base {
     size_t buffer_max;
     struct evzmq_message *receiving; /* the message passes receive into; NULL until the first */
     struct evzmq_arena *arena; /* of decoded values; NULL until the first */
+
+    struct evzmq__hub *hub; /* of the posters of the base's sockets; NULL while there are none */
 
     struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down */
 };
@@ -59,6 +62,10 @@ void evzmq__base_release(struct evzmq__base *base);
  * of two numbers: asking the system for the process id costs as much as receiving a message. */
 bool evzmq__base_is_stale(const struct evzmq__base *base);
 
+/* How many forks lie between the first process and this one, for objects that outlive their base's
+ * record. */
+unsigned long evzmq__generation(void);
+
 /* The registration of one ZeroMQ socket; lives in its adapter. */
 struct evzmq__attachment {
     struct evzmq__table_node node;
@@ -70,5 +77,23 @@ int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket);
 
 /* Ends a registration. */
 void evzmq__detach(struct evzmq__attachment *attachment);
+
+/* Whether a ZeroMQ socket is registered. */
+bool evzmq__is_attached(void *zmq_socket);
+
+/* Wants to know when this library closes a ZeroMQ socket. Lives in its owner. */
+struct evzmq__close_watch {
+    struct evzmq__table_node node;
+    void *zmq_socket; /* NULL: it does not watch */
+    void (*callback)(struct evzmq__close_watch *watch);
+};
+
+/* Starts and ends to watch. The thread is that of the ZeroMQ socket. Watching returns 0, or -1 with
+ * ENOMEM. */
+int evzmq__watch_close(struct evzmq__close_watch *watch, void *zmq_socket);
+void evzmq__unwatch_close(struct evzmq__close_watch *watch);
+
+/* Calls, once each, those who watch a ZeroMQ socket that is about to be closed. */
+void evzmq__notify_close(void *zmq_socket);
 
 #endif /* EVZMQ_REGISTRY_H */

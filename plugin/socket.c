@@ -146,6 +146,7 @@ void evzmq__pass_terminate(struct evzmq__pass *pass, int error)
     socket->terminal_error = error;
     evzmq__source_stop(socket->source);
     evzmq__timeouts_free(socket);
+    evzmq__feeders_close(socket, false);
     pass->reported++;
     const struct evzmq_event event = {
         .size = sizeof(event), .type = EVZMQ_EVENT_TERMINATED, .error = error};
@@ -227,7 +228,7 @@ static bool look_again(struct evzmq__pass *pass)
     }
     const bool progress = retry_parked(pass);
     socket->touched = progress;
-    return evzmq__socket_is_alive(socket) && (progress || has_more(socket, events));
+    return evzmq__socket_is_alive(socket) && (progress || pass->unfed || has_more(socket, events));
 }
 
 /* The body of a pass. */
@@ -238,6 +239,9 @@ static void run_pass(struct evzmq__pass *pass)
         const enum evzmq__drain_stop stop = evzmq__pass_receive(pass);
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_flush(pass);
+        }
+        if (evzmq__socket_is_alive(socket) && !pass->retry) {
+            evzmq__pass_feed(pass);
         }
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_report_marks(pass);
@@ -276,7 +280,8 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
     struct evzmq_socket *socket = pass->socket;
     struct evzmq__counters *counters = &socket->counters;
     counters->budget_hits += pass->read.spent || pass->write.spent;
-    counters->wakeups_empty += evzmq__pass_received(pass) + pass->sent + pass->reported == 0;
+    counters->wakeups_empty +=
+        evzmq__pass_received(pass) + pass->sent + pass->fed + pass->reported == 0;
     if (evzmq__socket_is_alive(socket)) {
         evzmq__timeouts_update(socket, evzmq__pass_received(pass) > 0, pass->sent > 0);
         evzmq__shutdown_update(socket, pass->sent);

@@ -6,6 +6,7 @@
  *     socket.c    one pass: receive, flush, report, look again
  *     input.c     receiving and delivering in a pass
  *     output.c    flushing the queue in a pass
+ *     feed.c      what waits outside the queue for room in it
  *     write.c     evzmq_socket_write* and evzmq_socket_reply*
  *     receive.c   evzmq_socket_try_recv, _recv_many, _recv
  *     ending.c    timeouts and evzmq_socket_shutdown
@@ -58,6 +59,41 @@ enum {
 
 struct evzmq__timeouts;
 struct evzmq__shutdown;
+struct evzmq__feeder;
+
+enum evzmq__feed {
+    EVZMQ__FEED_MESSAGE,
+    EVZMQ__FEED_EMPTY, /* it has none, and announces itself when it has */
+    EVZMQ__FEED_BLOCKED, /* it has some, and there is no room for them */
+    EVZMQ__FEED_OVER /* it has none and will have none: it removed itself and is gone */
+};
+
+struct evzmq__feeder_methods {
+    /* Takes out the next message for which the socket's queue has room. */
+    enum evzmq__feed (*take)(struct evzmq__feeder *feeder, struct evzmq_message **out);
+    /* The feeder was removed because the socket is ending. With `flush` what it has still goes into
+     * the queue, by evzmq__socket_enqueue(). */
+    void (*close)(struct evzmq__feeder *feeder, struct evzmq_socket *socket, bool flush);
+};
+
+/* Something that has messages for a socket and waits for room in its output queue. Used by the loop
+ * thread only. */
+struct evzmq__feeder {
+    const struct evzmq__feeder_methods *methods;
+    struct evzmq_socket *socket; /* NULL once removed */
+    struct evzmq__feeder *prev;
+    struct evzmq__feeder *next;
+    struct evzmq__feeder *next_ready;
+    struct evzmq_message *held; /* taken, and not accepted because of a failure that may pass */
+    bool is_ready;
+    bool again; /* set by each pass: what was blocked before may find room now */
+};
+
+struct evzmq__feeders {
+    struct evzmq__feeder *first;
+    struct evzmq__feeder *ready_first;
+    struct evzmq__feeder *ready_last; /* valid while ready_first is not NULL */
+};
 
 /* struct evzmq_socket_stats without its gauges. */
 struct evzmq__counters {
@@ -112,6 +148,7 @@ struct evzmq_socket {
     struct evzmq__budget read_budget;
     struct evzmq__budget write_budget;
     struct evzmq__queue queue;
+    struct evzmq__feeders feeders;
     struct evzmq_message *partial; /* begun, not yet whole; see evzmq__message_recv() */
 
     struct evzmq__timeouts *timeouts; /* NULL until set */
@@ -127,8 +164,10 @@ struct evzmq__pass {
     uint64_t started; /* nanoseconds */
     uint64_t messages_in_before; /* the counter at the start */
     uint64_t sent;
+    uint64_t fed; /* messages that came from feeders */
     uint64_t reported; /* callbacks other than the read callback */
     bool writing; /* the write meter runs */
+    bool unfed; /* the budget ended while feeders were served */
     bool retry; /* a failure that may pass: the pass ends, and another one is arranged */
 };
 
@@ -188,8 +227,33 @@ void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_
 /* Sends what is queued, within the write budget; parks what cannot go. */
 void evzmq__pass_flush(struct evzmq__pass *pass);
 
+/* Starts the write budget of a pass, where it does not run yet. */
+void evzmq__pass_start_writing(struct evzmq__pass *pass);
+
+/* Reports a message that libzmq refuses for good, and frees it. Returns how the drain goes on. */
+enum evzmq__step evzmq__pass_give_up(struct evzmq__pass *pass, struct evzmq_message *message,
+                                     int error);
+
 /* Runs the callbacks for the marks that the queue crossed. */
 void evzmq__pass_report_marks(struct evzmq__pass *pass);
+
+/* feed.c */
+
+/* Adds a feeder, with its methods set; removes it. Neither calls a method. */
+void evzmq__feeder_add(struct evzmq__feeder *feeder, struct evzmq_socket *socket);
+void evzmq__feeder_remove(struct evzmq__feeder *feeder);
+
+/* The feeder has something: a pass will ask it. */
+void evzmq__feeder_announce(struct evzmq__feeder *feeder);
+
+/* Removes and closes all feeders of a socket. */
+void evzmq__feeders_close(struct evzmq_socket *socket, bool flush);
+
+/* Whether the queue has room for a message, whose entry's bytes are set. */
+bool evzmq__socket_has_room(const struct evzmq_socket *socket, const struct evzmq_message *message);
+
+/* Lets the feeders fill the queue, within the write budget. */
+void evzmq__pass_feed(struct evzmq__pass *pass);
 
 /* write.c */
 
@@ -197,6 +261,10 @@ void evzmq__pass_report_marks(struct evzmq__pass *pass);
  * `whole` is the message the parts are of, which is taken over too, or NULL. */
 int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
                          struct evzmq_message *whole);
+
+/* Queues a message, whose entry's bytes are set, whatever the limits of the queue. Returns 0 with
+ * the message taken over, or -1 with ENOMEM. */
+int evzmq__socket_enqueue(struct evzmq_socket *socket, struct evzmq_message *message);
 
 /* ending.c */
 

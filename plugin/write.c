@@ -150,6 +150,16 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     return 0;
 }
 
+int evzmq__socket_enqueue(struct evzmq_socket *socket, struct evzmq_message *message)
+{
+    if (enqueue(socket, message->parts, message->part_count, message, message->entry.bytes, 0) <
+        0) {
+        return -1;
+    }
+    evzmq__socket_attend(socket);
+    return 0;
+}
+
 /* Closes parts that were not taken over, and keeps errno. */
 static void drop_parts(struct evzmq__part *parts, size_t count)
 {

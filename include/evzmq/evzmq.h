@@ -7,7 +7,10 @@
 
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
+#include <evzmq/context.h>
 #include <evzmq/message.h>
+#include <evzmq/monitor.h>
+#include <evzmq/poster.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
 

@@ -1,0 +1,735 @@
+/**
+ * @file test_monitor.c
+ * Events of connections: what is reported and how, limits, and every order in which a monitor and
+ * what it watches can go.
+ */
+#include "support.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* A monitor and what its callback saw. */
+struct watch {
+    struct fixture *f;
+    struct evzmq_monitor *monitor; /* NULL once freed */
+    size_t counts[15]; /* by bit */
+    size_t all;
+    struct evzmq_monitor_event last[15];
+    char endpoints[15][ENDPOINT_SIZE];
+    uint64_t missed;
+    char log[4096];
+    void (*on_event)(struct watch *w, const struct evzmq_monitor_event *event);
+    void *arg;
+};
+
+static size_t bit_of(unsigned type)
+{
+    size_t bit = 0;
+
+    while (bit < 14 && type != 1u << bit) {
+        bit++;
+    }
+    assert_int_equal(type, 1u << bit);
+    return bit;
+}
+
+static void on_event(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
+                     void *arg)
+{
+    struct watch *const w = arg;
+    const size_t bit = bit_of(event->type);
+    const size_t used = strlen(w->log);
+
+    assert_ptr_equal(monitor, w->monitor); /* Otherwise: a callback after the free. */
+    assert_true(w->f->dispatching);
+    assert_int_equal(w->f->depth, 0);
+    assert_int_equal(event->size, sizeof *event);
+    assert_int_equal(strlen(event->endpoint), event->endpoint_size);
+    w->counts[bit]++;
+    w->all++;
+    w->last[bit] = *event;
+    w->missed += event->missed;
+    (void)snprintf(w->endpoints[bit], ENDPOINT_SIZE, "%s", event->endpoint);
+    if (used + 64 < sizeof w->log) {
+        (void)snprintf(w->log + used, sizeof w->log - used, "%s; ",
+                       evzmq_monitor_event_name(event->type));
+    }
+    if (w->on_event != NULL) {
+        w->on_event(w, event);
+    }
+}
+
+static size_t count(const struct watch *w, unsigned type)
+{
+    return w->counts[bit_of(type)];
+}
+
+static const struct evzmq_monitor_event *last(const struct watch *w, unsigned type)
+{
+    return &w->last[bit_of(type)];
+}
+
+static void watch_open(struct fixture *f, struct watch *w, void *peer, unsigned events)
+{
+    w->f = f;
+    w->monitor = evzmq_monitor_new(f->base, f->context, peer, events, on_event, w);
+    assert_non_null(w->monitor);
+}
+
+static void watch_close(struct watch *w)
+{
+    struct evzmq_monitor *const monitor = w->monitor;
+
+    w->monitor = NULL;
+    evzmq_monitor_free(monitor);
+}
+
+static struct evzmq_monitor_stats stats_of(const struct watch *w)
+{
+    struct evzmq_monitor_stats stats = {.size = sizeof stats};
+
+    assert_ok(evzmq_monitor_get_stats(w->monitor, &stats));
+    return stats;
+}
+
+/* A bound and a connected socket over a transport, each watched from before it was used. */
+static void open_pair(struct fixture *f, enum transport transport, struct watch *server,
+                      void **out_pull, struct watch *client, void **out_push,
+                      char endpoint[ENDPOINT_SIZE])
+{
+    *out_pull = peer_new(f, ZMQ_PULL);
+    *out_push = peer_new(f, ZMQ_PUSH);
+    watch_open(f, server, *out_pull, EVZMQ_MONITOR_ALL);
+    watch_open(f, client, *out_push, EVZMQ_MONITOR_ALL);
+    peer_bind(f, *out_pull, transport, endpoint);
+    peer_connect(*out_push, endpoint);
+    run_until(f, count(server, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == 1 &&
+                     count(client, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == 1);
+}
+
+static void both_ends_see_a_connection_come_and_go(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (enum transport transport = TRANSPORT_IPC; transport < TRANSPORTS; transport++) {
+        struct watch server = {.f = f};
+        struct watch client = {.f = f};
+        char endpoint[ENDPOINT_SIZE];
+        void *pull = NULL;
+        void *push = NULL;
+
+        open_pair(f, transport, &server, &pull, &client, &push, endpoint);
+        assert_string_equal(server.log, "listening; accepted; handshake succeeded; ");
+        assert_non_null(strstr(client.log, "connected; handshake succeeded; "));
+        assert_string_equal(server.endpoints[bit_of(EVZMQ_MONITOR_LISTENING)], endpoint);
+        assert_string_equal(client.endpoints[bit_of(EVZMQ_MONITOR_CONNECTED)], endpoint);
+        assert_true(last(&server, EVZMQ_MONITOR_LISTENING)->fd >= 0);
+        assert_true(last(&server, EVZMQ_MONITOR_ACCEPTED)->fd >= 0);
+        assert_true(last(&client, EVZMQ_MONITOR_CONNECTED)->fd >= 0);
+        assert_int_equal(last(&client, EVZMQ_MONITOR_CONNECTED)->error, 0);
+        peer_close(f, push);
+        run_until(f, count(&server, EVZMQ_MONITOR_DISCONNECTED) == 1);
+        run_until(f, count(&client, EVZMQ_MONITOR_STOPPED) == 1);
+        peer_close(f, pull);
+        run_until(f, count(&server, EVZMQ_MONITOR_STOPPED) == 1);
+        assert_int_equal(last(&server, EVZMQ_MONITOR_STOPPED)->error, 0);
+        assert_int_equal(server.missed, 0);
+        watch_close(&server);
+        watch_close(&client);
+    }
+}
+
+static void a_bind_that_fails_later_is_reported_with_its_reason(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const first = peer_new(f, ZMQ_PULL);
+    void *const second = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+
+    peer_bind(f, first, TRANSPORT_TCP, endpoint);
+    watch_open(f, &w, second, EVZMQ_MONITOR_BIND_FAILED);
+    assert_errno(zmq_bind(second, endpoint), EADDRINUSE);
+    run_until(f, w.all == 1);
+    assert_int_equal(last(&w, EVZMQ_MONITOR_BIND_FAILED)->error, EADDRINUSE);
+    assert_int_equal(last(&w, EVZMQ_MONITOR_BIND_FAILED)->fd, -1);
+    watch_close(&w);
+}
+
+/* A port that nobody listens on. */
+static void dead_endpoint(char endpoint[ENDPOINT_SIZE])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    socklen_t size = sizeof address;
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    (void)snprintf(endpoint, ENDPOINT_SIZE, "tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    (void)close(fd);
+}
+
+static void a_refused_connection_is_delayed_and_retried(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    dead_endpoint(endpoint);
+    peer_set_int(push, ZMQ_RECONNECT_IVL, 10);
+    watch_open(f, &w, push, EVZMQ_MONITOR_ALL);
+    peer_connect(push, endpoint);
+    run_until(f, count(&w, EVZMQ_MONITOR_CONNECT_RETRIED) == 2);
+    assert_true(count(&w, EVZMQ_MONITOR_CONNECT_DELAYED) >= 1);
+    assert_int_equal(last(&w, EVZMQ_MONITOR_CONNECT_DELAYED)->error, EINPROGRESS);
+    assert_true(last(&w, EVZMQ_MONITOR_CONNECT_RETRIED)->interval_ms >= 10);
+    assert_true(last(&w, EVZMQ_MONITOR_CLOSED)->fd >= 0);
+    assert_int_equal(count(&w, EVZMQ_MONITOR_CONNECTED), 0);
+    watch_close(&w);
+}
+
+static void a_mechanism_mismatch_fails_the_handshake_with_its_reason(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch server = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    peer_set_int(pull, ZMQ_PLAIN_SERVER, 1);
+    watch_open(f, &server, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_TCP, endpoint);
+    peer_connect(push, endpoint);
+    run_until(f, count(&server, EVZMQ_MONITOR_HANDSHAKE_FAILED_PROTOCOL) >= 1);
+    const unsigned reason = last(&server, EVZMQ_MONITOR_HANDSHAKE_FAILED_PROTOCOL)->reason;
+    assert_int_equal(reason, ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH);
+    assert_string_equal(evzmq_monitor_reason_name(reason), "mechanism mismatch");
+    assert_int_equal(count(&server, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED), 0);
+    peer_close(f, push);
+    watch_close(&server);
+}
+
+/* Refuses whoever asks. The request's second part is its id. */
+static void read_and_deny(struct probe *p, struct evzmq_message *message)
+{
+    struct evzmq_message *const reply = evzmq_message_new();
+    size_t size = 0;
+    const void *const id = evzmq_message_get_part(message, 1, &size);
+
+    assert_ok(evzmq_message_add(reply, "1.0", 3));
+    assert_ok(evzmq_message_add(reply, id, size));
+    assert_ok(evzmq_message_add(reply, "400", 3));
+    assert_ok(evzmq_message_add(reply, "no", 2));
+    assert_ok(evzmq_message_add(reply, NULL, 0));
+    assert_ok(evzmq_message_add(reply, NULL, 0));
+    assert_ok(evzmq_socket_write_message(p->socket, reply));
+}
+
+static void a_refused_peer_fails_the_handshake_with_the_status_of_zap(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch server = {.f = f};
+    struct probe zap = {.on_read = read_and_deny};
+    void *const rep = peer_new(f, ZMQ_REP);
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    assert_int_equal(zmq_bind(rep, "inproc://zeromq.zap.01"), 0);
+    probe_attach(f, &zap, rep, 0);
+    probe_enable(&zap, EV_READ);
+    peer_set_int(pull, ZMQ_PLAIN_SERVER, 1);
+    assert_int_equal(zmq_setsockopt(pull, ZMQ_ZAP_DOMAIN, "x", 1), 0);
+    assert_int_equal(zmq_setsockopt(push, ZMQ_PLAIN_USERNAME, "u", 1), 0);
+    assert_int_equal(zmq_setsockopt(push, ZMQ_PLAIN_PASSWORD, "p", 1), 0);
+    watch_open(f, &server, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_TCP, endpoint);
+    peer_connect(push, endpoint);
+    run_until(f, count(&server, EVZMQ_MONITOR_HANDSHAKE_FAILED_AUTH) >= 1);
+    assert_int_equal(last(&server, EVZMQ_MONITOR_HANDSHAKE_FAILED_AUTH)->reason, 400);
+    peer_close(f, push);
+    watch_close(&server);
+    peer_close(f, pull);
+    probe_free(&zap);
+}
+
+static void only_the_events_asked_for_are_delivered(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    struct watch client = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ACCEPTED);
+    watch_open(f, &client, push, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    peer_connect(push, endpoint);
+    run_until(f, client.all == 1 && w.all == 1);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    fixture_glance(f);
+    fixture_glance(f);
+    assert_string_equal(w.log, "accepted; ");
+    watch_close(&w);
+    watch_close(&client);
+}
+
+static void an_idle_monitor_costs_no_wakeups(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch server = {.f = f};
+    struct watch client = {.f = f};
+    char endpoint[ENDPOINT_SIZE];
+    void *pull = NULL;
+    void *push = NULL;
+    uint64_t wakeups = 0;
+
+    open_pair(f, TRANSPORT_IPC, &server, &pull, &client, &push, endpoint);
+    fixture_run_for(f, 50);
+    wakeups = stats_of(&server).wakeups + stats_of(&client).wakeups;
+    peer_send_sequence(push, 0, 100, 8); /* Data is no event. */
+    fixture_run_for(f, 100);
+    assert_int_equal(stats_of(&server).wakeups + stats_of(&client).wakeups, wakeups);
+    watch_close(&server);
+    watch_close(&client);
+}
+
+/* Connects, is accepted and closes, many times. */
+static void churn(struct fixture *f, const char *endpoint, size_t times, void *pull)
+{
+    for (size_t i = 0; i < times; i++) {
+        void *const push = peer_new(f, ZMQ_PUSH);
+        uint64_t number = 0;
+
+        peer_connect(push, endpoint);
+        peer_send(push, &i, sizeof i);
+        assert_int_equal(zmq_recv(pull, &number, sizeof number, 0), sizeof number);
+        assert_int_equal(number, i);
+        peer_close(f, push);
+        f->peer_count--; /* Its place is the next one's. */
+        if (i % 16 == 0) {
+            fixture_glance(f);
+        }
+    }
+}
+
+static void a_disabled_monitor_drops_beyond_its_limit_and_never_stalls_data(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_set_limit(w.monitor, 5));
+    assert_ok(evzmq_monitor_disable(w.monitor));
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    churn(f, endpoint, 800, pull);
+    run_until(f, stats_of(&w).received >= 2401);
+    assert_int_equal(w.all, 0);
+    assert_int_equal(stats_of(&w).queued, 5);
+    assert_int_equal(stats_of(&w).dropped, stats_of(&w).received - 5);
+    assert_ok(evzmq_monitor_enable(w.monitor));
+    run_until(f, w.all == 5);
+    assert_int_equal(w.missed, 0);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    run_until(f, count(&w, EVZMQ_MONITOR_STOPPED) == 1);
+    assert_int_equal(w.missed, stats_of(&w).dropped);
+    watch_close(&w);
+}
+
+static void data_flows_while_nobody_runs_the_loop(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    for (size_t i = 0; i < 700; i++) {
+        void *const push = peer_new(f, ZMQ_PUSH);
+        char byte = 0;
+
+        peer_connect(push, endpoint);
+        peer_send(push, "x", 1);
+        assert_int_equal(zmq_recv(pull, &byte, 1, 0), 1);
+        peer_close(f, push);
+        f->peer_count--;
+    }
+    run_until(f, count(&w, EVZMQ_MONITOR_ACCEPTED) == 700);
+    watch_close(&w);
+}
+
+static void event_disable(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    (void)event;
+    assert_ok(evzmq_monitor_disable(w->monitor));
+}
+
+static void a_callback_may_disable_and_what_waits_comes_later(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch server = {.f = f, .on_event = event_disable};
+    struct watch client = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &server, pull, EVZMQ_MONITOR_ALL);
+    watch_open(f, &client, push, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    peer_connect(push, endpoint);
+    run_until(f, count(&client, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == 1 &&
+                     stats_of(&server).received == 3);
+    assert_int_equal(server.all, 1);
+    for (size_t i = 2; i <= 3; i++) {
+        assert_ok(evzmq_monitor_enable(server.monitor));
+        run_until(f, server.all == i);
+    }
+    assert_string_equal(server.log, "listening; accepted; handshake succeeded; ");
+    watch_close(&server);
+    watch_close(&client);
+}
+
+static void free_at_first(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    watch_close(w);
+    assert_true(strlen(event->endpoint) > 0); /* It lives until the callback returns. */
+}
+
+static void free_in_its_own_callback_stops_delivery(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch server = {.f = f, .on_event = free_at_first};
+    struct watch client = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &server, pull, EVZMQ_MONITOR_ALL);
+    watch_open(f, &client, push, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    peer_connect(push, endpoint);
+    run_until(f, count(&client, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == 1 && server.all == 1);
+    assert_null(server.monitor);
+    peer_send_sequence(push, 0, 10, 8); /* And data flows on. */
+    pump_recv_sequence(f, pull, 0, 10);
+    watch_close(&client);
+}
+
+static void event_free_at_stop(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    if (event->type == EVZMQ_MONITOR_STOPPED) {
+        watch_close(w);
+    }
+}
+
+static void free_in_the_callback_of_the_last_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f, .on_event = event_free_at_stop};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    run_until(f, w.monitor == NULL);
+    assert_string_equal(w.log, "monitor stopped; ");
+}
+
+static void a_stopped_monitor_does_not_keep_the_loop_running(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    assert_int_equal(fixture_loop(f, 0), 1);
+    assert_int_equal(w.all, 1);
+    watch_close(&w);
+}
+
+static void a_second_monitor_replaces_the_first_and_outlives_its_free(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int early = 0; early <= 1; early++) {
+        struct watch first = {.f = f};
+        struct watch second = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        watch_open(f, &first, pull, EVZMQ_MONITOR_ALL);
+        watch_open(f, &second, pull, EVZMQ_MONITOR_ALL);
+        if (!early) {
+            run_until(f, count(&first, EVZMQ_MONITOR_STOPPED) == 1);
+        }
+        watch_close(&first);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        run_until(f, count(&second, EVZMQ_MONITOR_LISTENING) == 1);
+        watch_close(&second);
+    }
+}
+
+static void free_right_after_the_monitored_socket_was_closed(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int round = 0; round < 50; round++) {
+        struct watch w = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        peer_close(f, pull);
+        watch_close(&w);
+    }
+}
+
+static void free_while_the_closed_socket_lingers_does_not_hang_anything(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const push = peer_new(f, ZMQ_PUSH);
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+    uint64_t number = 1;
+
+    dead_endpoint(endpoint);
+    peer_set_int(push, ZMQ_LINGER, 20000);
+    peer_set_int(push, ZMQ_RECONNECT_IVL, 5);
+    watch_open(f, &w, push, EVZMQ_MONITOR_ALL);
+    peer_connect(push, endpoint);
+    peer_send_sequence(push, 0, 1, sizeof number);
+    peer_close(f, push); /* It waits for its peer, and goes on with events. */
+    watch_close(&w);
+    assert_int_equal(zmq_bind(pull, endpoint), 0);
+    assert_int_equal(zmq_recv(pull, &number, sizeof number, 0), sizeof number);
+    assert_int_equal(number, 0);
+}
+
+static void the_adapter_stops_the_monitor_of_the_socket_it_closes(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int wait = 0; wait <= 1; wait++) {
+        struct watch w = {.f = f};
+        struct probe p = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        probe_attach(f, &p, pull, EVZMQ_OPT_CLOSE_ON_FREE);
+        watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        probe_free(&p);
+        if (wait) {
+            run_until(f, count(&w, EVZMQ_MONITOR_STOPPED) == 1);
+            assert_string_equal(w.log, "listening; monitor stopped; ");
+        }
+        watch_close(&w);
+    }
+}
+
+static void a_terminated_context_is_the_last_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    struct watch early = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const other = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    watch_open(f, &early, other, EVZMQ_MONITOR_ALL);
+    assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    watch_close(&early); /* Before the loop knew. */
+    run_until(f, count(&w, EVZMQ_MONITOR_STOPPED) == 1);
+    assert_int_equal(last(&w, EVZMQ_MONITOR_STOPPED)->error, ETERM);
+    assert_int_equal(fixture_loop(f, EVLOOP_NONBLOCK), 1);
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    watch_close(&w);
+}
+
+/* Lowers the limit on descriptors to what is open, so that accept fails. */
+static void a_flood_of_failures_to_accept_is_limited(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    struct rlimit before;
+    struct rlimit none;
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ACCEPT_FAILED);
+    peer_bind(f, pull, TRANSPORT_TCP, endpoint);
+    fixture_glance(f);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons((uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10));
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
+    run_until(f, stats_of(&w).accept_failed_dropped >= 100);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(stats_of(&w).delivered >= 1);
+    assert_true(stats_of(&w).received >
+                stats_of(&w).delivered + EVZMQ_MONITOR_ACCEPT_FAILED_PER_SECOND);
+    assert_int_equal(last(&w, EVZMQ_MONITOR_ACCEPT_FAILED)->error, EMFILE);
+    (void)close(client);
+    watch_close(&w);
+}
+
+static void bad_arguments_are_refused(void **state)
+{
+    struct fixture *const f = *state;
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const other = zmq_ctx_new();
+    char not_a_socket[4096] = {0};
+    struct evzmq_monitor_stats stats = {.size = 1};
+    const struct {
+        void *base;
+        void *context;
+        void *socket;
+        unsigned events;
+        evzmq_monitor_cb cb;
+        int error;
+    } rows[] = {
+        {NULL, f->context, pull, EVZMQ_MONITOR_ALL, on_event, EINVAL},
+        {f->base, NULL, pull, EVZMQ_MONITOR_ALL, on_event, EINVAL},
+        {f->base, f->context, NULL, EVZMQ_MONITOR_ALL, on_event, EINVAL},
+        {f->base, f->context, pull, 0, on_event, EINVAL},
+        {f->base, f->context, pull, 0x8000, on_event, EINVAL},
+        {f->base, f->context, pull, EVZMQ_MONITOR_ALL, NULL, EINVAL},
+        {f->base, other, pull, EVZMQ_MONITOR_ALL, on_event, EINVAL},
+        {f->base, f->context, not_a_socket, EVZMQ_MONITOR_ALL, on_event, ENOTSOCK},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        errno = 0;
+        assert_null(evzmq_monitor_new(rows[i].base, rows[i].context, rows[i].socket, rows[i].events,
+                                      rows[i].cb, NULL));
+        assert_int_equal(errno, rows[i].error);
+    }
+    assert_errno(evzmq_monitor_stop(NULL), EINVAL);
+    assert_errno(evzmq_monitor_enable(NULL), EINVAL);
+    assert_errno(evzmq_monitor_disable(NULL), EINVAL);
+    assert_errno(evzmq_monitor_set_limit(NULL, 1), EINVAL);
+    assert_errno(evzmq_monitor_get_stats(NULL, &stats), EINVAL);
+    evzmq_monitor_free(NULL);
+    assert_string_equal(evzmq_monitor_event_name((enum evzmq_monitor_event_type)3), "unknown");
+    assert_string_equal(evzmq_monitor_reason_name(1), "unknown");
+    assert_int_equal(zmq_ctx_term(other), 0);
+}
+
+static void every_allocation_may_fail(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+
+    for (long n = 1; w.monitor == NULL; n++) {
+        allocations_fail_at(n);
+        w.monitor = evzmq_monitor_new(f->base, f->context, pull, EVZMQ_MONITOR_ALL, on_event, &w);
+        assert_true(w.monitor != NULL || errno == ENOMEM);
+    }
+    allocations_fail_at(0);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    run_until(f, w.all == 1);
+    watch_close(&w);
+}
+
+static void an_event_that_finds_no_memory_is_counted(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (long n = 1; n <= 8; n++) {
+        struct watch w = {.f = f};
+        void *const pull = peer_new(f, ZMQ_PULL);
+        char endpoint[ENDPOINT_SIZE];
+
+        watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+        allocations_fail_at(n);
+        peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+        run_until(f, w.all + stats_of(&w).dropped == 1);
+        allocations_fail_at(0);
+        assert_ok(evzmq_monitor_stop(w.monitor));
+        run_until(f, count(&w, EVZMQ_MONITOR_STOPPED) == 1);
+        assert_int_equal(w.missed, stats_of(&w).dropped);
+        watch_close(&w);
+    }
+}
+
+static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+    int status = -1;
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int good = evzmq_monitor_stop(w.monitor) < 0 && errno == ECHILD;
+
+        (void)alarm(20);
+        good = good && evzmq_monitor_enable(w.monitor) < 0 && errno == ECHILD;
+        evzmq_monitor_free(w.monitor);
+        good = good && event_reinit(f->base) == 0 && evzmq_after_fork(f->base) == 0;
+        good = good && event_base_loop(f->base, EVLOOP_NONBLOCK) == 1;
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    run_until(f, w.all == 1);
+    watch_close(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        claim(both_ends_see_a_connection_come_and_go),
+        claim(a_bind_that_fails_later_is_reported_with_its_reason),
+        claim(a_refused_connection_is_delayed_and_retried),
+        claim(a_mechanism_mismatch_fails_the_handshake_with_its_reason),
+        claim(a_refused_peer_fails_the_handshake_with_the_status_of_zap),
+        claim(only_the_events_asked_for_are_delivered),
+        claim(an_idle_monitor_costs_no_wakeups),
+        claim(a_disabled_monitor_drops_beyond_its_limit_and_never_stalls_data),
+        claim(data_flows_while_nobody_runs_the_loop),
+        claim(a_callback_may_disable_and_what_waits_comes_later),
+        claim(free_in_its_own_callback_stops_delivery),
+        claim(free_in_the_callback_of_the_last_event),
+        claim(a_stopped_monitor_does_not_keep_the_loop_running),
+        claim(a_second_monitor_replaces_the_first_and_outlives_its_free),
+        claim(free_right_after_the_monitored_socket_was_closed),
+        claim(free_while_the_closed_socket_lingers_does_not_hang_anything),
+        claim(the_adapter_stops_the_monitor_of_the_socket_it_closes),
+        claim(a_terminated_context_is_the_last_event),
+        claim(a_flood_of_failures_to_accept_is_limited),
+        claim(bad_arguments_are_refused),
+        claim(every_allocation_may_fail),
+        claim(an_event_that_finds_no_memory_is_counted),
+        claim(a_forked_child_is_refused_and_the_parent_goes_on),
+    };
+
+    return run_claims(tests);
+}
