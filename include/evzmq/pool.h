@@ -111,7 +111,8 @@ struct evzmq_pool_options {
     size_t output_messages; /**< limits of the output queue of each worker, as in */
     size_t output_bytes; /**< evzmq_socket_set_output_limit() */
 
-    struct evzmq_codec *codec; /**< of requests and answers; the pool takes a reference. NULL: raw */
+    struct evzmq_codec
+        *codec; /**< of requests and answers; the pool takes a reference. NULL: raw */
 };
 
 #define EVZMQ_POOL_READY_MS 10000u
