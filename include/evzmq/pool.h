@@ -92,9 +92,10 @@ struct evzmq_pool_options {
     unsigned ready_ms; /**< how long a worker may take, from its start, to become ready; default
                           EVZMQ_POOL_READY_MS */
     unsigned heartbeat_ms; /**< how often workers report; default EVZMQ_POOL_HEARTBEAT_MS */
-    unsigned silence_ms; /**< a worker not heard of for so long is lost; UINT_MAX: never; default 5
-                            heartbeats. A worker that works on one request for longer than this
-                            without returning to its loop is silent, too. */
+    unsigned silence_ms; /**< a worker not heard of for so long is lost, and killed where the pool
+                            started it; UINT_MAX: never; default EVZMQ_POOL_SILENCE_MS. Heartbeats
+                            come from the worker's loop: one that works on a request for longer than
+                            this without returning to it is silent, too. */
 
     unsigned restarts_max; /**< how often a lost worker that the pool started is started again;
                               UINT_MAX: without a limit; default 0, never */
@@ -117,6 +118,7 @@ struct evzmq_pool_options {
 
 #define EVZMQ_POOL_READY_MS 10000u
 #define EVZMQ_POOL_HEARTBEAT_MS 1000u
+#define EVZMQ_POOL_SILENCE_MS 30000u
 #define EVZMQ_POOL_RESTART_DELAY_MS 100u
 #define EVZMQ_POOL_RESTART_DELAY_MAX_MS 10000u
 #define EVZMQ_POOL_REQUEST_HWM 100u
