@@ -200,7 +200,8 @@ static int take_options(struct evzmq_pool *pool, const struct evzmq_pool_options
     set_default(&own->restart_delay_ms, EVZMQ_POOL_RESTART_DELAY_MS);
     set_default(&own->restart_delay_max_ms, EVZMQ_POOL_RESTART_DELAY_MAX_MS);
     set_default(&own->request_hwm, EVZMQ_POOL_REQUEST_HWM);
-    pool->codec = evzmq__codec_ref(own->codec == NULL ? evzmq_codec_raw() : own->codec);
+    pool->codec = own->codec == NULL ? evzmq_codec_raw() : own->codec;
+    evzmq__codec_ref(pool->codec);
     if ((own->worker_argv != NULL && copy_argv(pool, own->worker_argv) < 0) ||
         (own->endpoint != NULL && (pool->endpoint = copy_text(own->endpoint)) == NULL) ||
         (own->advertised_address != NULL &&
