@@ -17,43 +17,49 @@ cd "$root" || exit 1
 
 # name  layer  (pure)
 layers='
-arena     0
-base      0
-table     0
-utf8      0
-wake      0
-codec     1
-drain     1  pure
-envelope  1
-message   1
-queue     1  pure
-loop      2
-registry  2
-attach    3
-ending    3
-evbuffer  3
-feed      3
-input     3
-options   3
-output    3
-receive   3
-socket    3
-write     3
-msgpack   4
-scan      4
-monitor   5
+arena         0
+base          0
+errortext     0
+table         0
+utf8          0
+wake          0
+codec         1
+descriptors   1  pure
+drain         1  pure
+envelope      1
+ipcdir        1  pure
+ipcpath       1  pure
+message       1
+queue         1  pure
+context       2
+endpoint      2
+loop          2
+registry      2
+attach        3
+ending        3
+evbuffer      3
+feed          3
+input         3
+options       3
+output        3
+receive       3
+socket        3
+write         3
+msgpack       4
+scan          4
+monitor       5
 monitor_names 5
-poster    5
-headed    6
-link      6
-pool      6
-pool_end  6
-pool_recv 6
-pool_send 6
-pool_workers 6
-process   6
-ready     6
-worker    6
+poster        5
+headed        6
+link          6
+pool          6
+pool_end      6
+pool_recv     6
+pool_send     6
+pool_workers  6
+process       6
+ready         6
+worker        6
 '
 
 set -- include/evzmq/*.h

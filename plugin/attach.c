@@ -8,6 +8,7 @@
 #include <zmq.h>
 
 #include "base.h"
+#include "context.h"
 
 /* The ordinary types. Draft types have no ZMQ_FD. */
 static const struct evzmq__type types[] = {
@@ -175,14 +176,17 @@ static void close_zmq_socket(const struct evzmq_socket *socket)
 {
     int linger = 0;
     size_t size = sizeof(linger);
-    if (socket->terminal_error == ENOTSOCK) {
+    const bool is_open = socket->terminal_error != ENOTSOCK;
+    if (is_open) {
+        evzmq__notify_close(socket->zmq_socket);
+    }
+    if (evzmq__context_close_any(socket->zmq_socket, is_open) || !is_open) {
         return;
     }
     if (zmq_getsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
         linger = EVZMQ_LINGER_DEFAULT_MS;
         (void)zmq_setsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
     }
-    evzmq__notify_close(socket->zmq_socket);
     (void)zmq_close(socket->zmq_socket);
 }
 

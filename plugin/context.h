@@ -1,31 +1,63 @@
 /*
- * context.h (L2): what the rest of the library needs of a context: to be counted as its child, and
- * to close one of its sockets without having the context at hand.
+ * context.h (L2): a context, its sockets, and what the rest of the library needs of it: to be
+ * counted as its child, and to close one of its sockets without having the context at hand.
  */
 #ifndef EVZMQ_PLUGIN_CONTEXT_H
 #define EVZMQ_PLUGIN_CONTEXT_H
 
-#include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <evzmq/context.h>
 
-/* Counts one more child: evzmq_context_close() fails with EBUSY until it is gone.
- * Returns 0, or -1 with ESHUTDOWN (closed) or ECHILD. */
-int evzmq__context_add_child(struct evzmq_context *context);
+#include "errortext.h"
+#include "ipcdir.h"
+#include "registry.h"
 
-/* Counts one child less. In a forked child of the process it does nothing. */
-void evzmq__context_remove_child(struct evzmq_context *context);
+struct evzmq__ipcpath;
+
+/* One socket of a context. */
+struct evzmq__owned {
+    struct evzmq__attachment registration;
+    struct evzmq_context *context;
+    struct evzmq__owned *next;
+    char *endpoint; /* of the latest bind; NULL before */
+    struct evzmq__ipcpath *paths; /* bound by it */
+};
+
+struct evzmq_context {
+    void *zmq_context;
+    bool owns_zmq_context;
+    bool has_made_socket; /* ZMQ_MAX_SOCKETS is fixed then */
+    bool is_closed;
+    unsigned long generation; /* of the process that made the context */
+    struct evzmq_context_limits limits; /* as libzmq takes them: neither defaults nor NONE */
+    struct evzmq__owned *sockets;
+    size_t children; /* other than sockets */
+    char *socket_dir; /* NULL for the usual places */
+    struct evzmq__ipcdir directory;
+    struct evzmq__errortext error;
+};
 
 /* Whether the context was made by a process of which this one is a forked child. */
 bool evzmq__context_is_stale(const struct evzmq_context *context);
 
-/* Sets the text of evzmq_context_get_error() and errno. Returns -1. */
-int evzmq__context_fail(struct evzmq_context *context, int error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* What most calls begin with. Returns 0, or -1 with EINVAL, ECHILD or ESHUTDOWN. */
+int evzmq__context_check(struct evzmq_context *context);
 
-/* Closes a ZeroMQ socket if it was made by some context, and has that context forget it. Returns
- * false, with nothing done, for any other socket. */
-bool evzmq__context_close_foreign(void *zmq_socket);
+/* Counts one more child: evzmq_context_close() fails with EBUSY until it is gone.
+ * Returns 0, or -1 as evzmq__context_check(). */
+int evzmq__context_add_child(struct evzmq_context *context);
+
+/* Counts one child less. Also right in a forked child of the process. */
+void evzmq__context_remove_child(struct evzmq_context *context);
+
+/* The record of a socket that this context made; NULL with EINVAL for any other. */
+struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,
+                                         const void *zmq_socket);
+
+/* Closes a ZeroMQ socket that some context has made, which forgets it. @p is_open says whether it
+ * still needs zmq_close(3). Returns false, with nothing done, for any other socket. */
+bool evzmq__context_close_any(void *zmq_socket, bool is_open);
 
 #endif /* EVZMQ_PLUGIN_CONTEXT_H */

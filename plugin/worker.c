@@ -464,8 +464,8 @@ static struct evzmq_socket *join(struct evzmq_worker *worker, int type, const ch
     }
     if (line != NULL) {
         line->worker = worker;
-        line->monitor = evzmq_monitor_new(base, evzmq__context_get_zmq_context(context), zmq_socket,
-                                          events, on_line, line);
+        line->monitor =
+            evzmq_monitor_new(base, context->zmq_context, zmq_socket, events, on_line, line);
         if (line->monitor == NULL) {
             goto fail;
         }
