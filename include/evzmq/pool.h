@@ -22,6 +22,9 @@
  *   The header is the envelope of the message (evzmq_message_get_envelope()), so its parts come
  *   after it, and the codec applies to the last one.
  *
+ * Ready signals and answers come by different sockets, so that an answer may be delivered before
+ * the event that its worker is ready.
+ *
  * A loss is seen and told, and not made good: what was handed to a worker that died is lost. Each
  * loss says how many requests that may be.
  *

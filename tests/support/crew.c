@@ -295,6 +295,20 @@ void crew_shutdown(struct crew *crew, int deadline_ms)
     run_until(crew->f, crew->ended);
 }
 
+void crew_endpoint(const struct crew *crew, unsigned worker, const char *name,
+                   char out[ENDPOINT_SIZE])
+{
+    char key[32];
+    const char *at = evzmq_pool_get_connection(crew->pool, worker);
+
+    assert_non_null(at);
+    (void)snprintf(key, sizeof key, ",%s=", name);
+    at = strstr(at, key);
+    assert_non_null(at);
+    at += strlen(key);
+    (void)snprintf(out, ENDPOINT_SIZE, "%.*s", (int)strcspn(at, ","), at);
+}
+
 int crew_count_entries(const char *path)
 {
     DIR *const directory = opendir(path);

@@ -81,6 +81,10 @@ pid_t crew_pid(const struct crew *crew, unsigned worker);
 void crew_note_ready(struct evzmq_pool *pool, unsigned ready, int error, void *arg);
 void crew_note_end(struct evzmq_pool *pool, const struct evzmq_pool_report *report, void *arg);
 
+/** The endpoint that a worker's connection string has under a name: requests, responses, ready. */
+void crew_endpoint(const struct crew *crew, unsigned worker, const char *name,
+                   char out[ENDPOINT_SIZE]);
+
 /** How many entries a directory has; -1 when it is not there. */
 int crew_count_entries(const char *path);
 
