@@ -60,6 +60,7 @@ pool_workers  6
 process       6
 ready         6
 worker        6
+worker_join   6
 '
 
 set -- include/evzmq/*.h

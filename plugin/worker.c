@@ -9,91 +9,27 @@
  * the parent's number, asked with every beat; a signal at the parent's death, for when the loop is
  * busy; and on other machines, the monitors.
  */
-#if !defined(_GNU_SOURCE)
-#define _GNU_SOURCE /* prctl() */
-#endif
-#include <evzmq/worker.h>
+#include "worker.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 
 #include <unistd.h>
 
-#if defined(__linux__)
-#include <sys/prctl.h>
-#endif
-
 #include <event2/event.h>
-#include <zmq.h>
 
-#include <evzmq/context.h>
-#include <evzmq/monitor.h>
 #include <evzmq/pool.h>
 
 #include "base.h"
 #include "codec.h"
-#include "context.h"
 #include "headed.h"
-#include "link.h"
-#include "process.h"
-#include "registry.h"
-#include "socket.h"
 
-#define NEVER UINT64_MAX
 #define MS UINT64_C(1000000) /* in nanoseconds */
 
-enum {
-    /* The longest time between two looks at what no event tells. */
-    BEAT_MAX_MS = 500,
-    /* Heartbeats that ZeroMQ holds while the main process does not read. */
-    READY_HWM = 8
-};
+/* The longest time between two looks at what no event tells. */
+enum { BEAT_MAX_MS = 500 };
 
-/* The two connections that make a worker ready. */
-enum { REQUESTS, RESPONSES, LINES };
-
-struct line {
-    struct evzmq_worker *worker;
-    struct evzmq_monitor *monitor;
-    bool connected;
-};
-
-struct evzmq_worker {
-    struct evzmq__base *base;
-    struct evzmq_context *context;
-    bool owns_context;
-    unsigned references; /* the user's, and one for each function that must find it in place */
-    bool dying;
-
-    evzmq_worker_request_cb request_cb;
-    evzmq_worker_event_cb event_cb;
-    void *arg;
-
-    struct evzmq__link link;
-    struct evzmq_worker_options options; /* without pointers, with the defaults filled in */
-    struct evzmq_codec *codec;
-    struct evzmq_socket *requests;
-    struct evzmq_socket *responses;
-    struct evzmq_socket *ready;
-    struct line lines[LINES];
-    struct evzmq__timer *beat;
-    struct evzmq__source *parent; /* NULL without a process fd */
-    int parent_fd;
-    bool is_child; /* of the main process: its parent changes when that is gone */
-
-    uint64_t apart_at; /* not connected since; NEVER while connected */
-    uint64_t beat_at; /* of the last ready signal */
-    bool is_ready; /* both lines were connected once */
-    bool asked; /* to end; the event was told */
-    bool held; /* evzmq_worker_hold() */
-    bool in_end; /* in the callback of that event */
-    bool ending; /* evzmq_worker_shutdown() */
-    bool ended;
-    enum evzmq_worker_reason reason;
-};
-
-static int check_usable(const struct evzmq_worker *worker)
+int evzmq__worker_check(const struct evzmq_worker *worker)
 {
     if (worker == NULL) {
         errno = EINVAL;
@@ -106,7 +42,7 @@ static int check_usable(const struct evzmq_worker *worker)
     return 0;
 }
 
-static void worker_unref(struct evzmq_worker *worker)
+void evzmq__worker_unref(struct evzmq_worker *worker)
 {
     if (--worker->references > 0) {
         return;
@@ -134,7 +70,7 @@ static bool enter(struct evzmq_worker *worker)
 static void leave(struct evzmq_worker *worker)
 {
     worker->base->depth--;
-    worker_unref(worker);
+    evzmq__worker_unref(worker);
 }
 
 static void tell(struct evzmq_worker *worker, struct evzmq_worker_event *event)
@@ -145,10 +81,9 @@ static void tell(struct evzmq_worker *worker, struct evzmq_worker_event *event)
     }
 }
 
-/* Takes everything off the base. */
-static void take_down(struct evzmq_worker *worker)
+void evzmq__worker_take_down(struct evzmq_worker *worker)
 {
-    for (int i = 0; i < LINES; i++) {
+    for (int i = 0; i < EVZMQ__LINES; i++) {
         evzmq_monitor_free(worker->lines[i].monitor);
         worker->lines[i].monitor = NULL;
     }
@@ -184,7 +119,7 @@ static void on_flushed(struct evzmq_socket *socket, uint64_t handed_over, uint64
     if (!enter(worker)) {
         return;
     }
-    take_down(worker);
+    evzmq__worker_take_down(worker);
     worker->ended = true;
     struct evzmq_worker_event event = {
         .type = EVZMQ_WORKER_EVENT_ENDED, .reason = worker->reason, .unsent = not_handed_over};
@@ -194,7 +129,7 @@ static void on_flushed(struct evzmq_socket *socket, uint64_t handed_over, uint64
 
 int evzmq_worker_shutdown(struct evzmq_worker *worker)
 {
-    if (check_usable(worker) < 0) {
+    if (evzmq__worker_check(worker) < 0) {
         return -1;
     }
     if (worker->ending) {
@@ -239,7 +174,8 @@ void evzmq_worker_hold(struct evzmq_worker *worker)
 
 static bool is_connected(const struct evzmq_worker *worker)
 {
-    return worker->lines[REQUESTS].connected && worker->lines[RESPONSES].connected;
+    return worker->lines[EVZMQ__LINE_REQUESTS].connected &&
+           worker->lines[EVZMQ__LINE_RESPONSES].connected;
 }
 
 /* A ready signal. One that waits already says as much as two. */
@@ -253,10 +189,10 @@ static void send_ready(struct evzmq_worker *worker)
     }
 }
 
-static void on_line(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
-                    void *arg)
+void evzmq__worker_on_line(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
+                           void *arg)
 {
-    struct line *line = arg;
+    struct evzmq__line *line = arg;
     struct evzmq_worker *worker = line->worker;
     (void)monitor;
     if (worker->ended) {
@@ -270,7 +206,7 @@ static void on_line(struct evzmq_monitor *monitor, const struct evzmq_monitor_ev
     if (before || !is_connected(worker)) {
         return;
     }
-    worker->apart_at = NEVER;
+    worker->apart_at = EVZMQ__WORKER_NEVER;
     send_ready(worker);
     if (!worker->is_ready) {
         worker->is_ready = true;
@@ -279,7 +215,7 @@ static void on_line(struct evzmq_monitor *monitor, const struct evzmq_monitor_ev
     }
 }
 
-static bool is_parent_gone(const struct evzmq_worker *worker)
+bool evzmq__worker_is_orphan(const struct evzmq_worker *worker)
 {
     const pid_t parent = (pid_t)worker->link.parent;
     if (parent == 0) {
@@ -288,7 +224,7 @@ static bool is_parent_gone(const struct evzmq_worker *worker)
     return (worker->is_child && getppid() != parent) || (kill(parent, 0) < 0 && errno == ESRCH);
 }
 
-static void on_parent(void *arg, enum evzmq__wakeup why)
+void evzmq__worker_on_parent(void *arg, enum evzmq__wakeup why)
 {
     struct evzmq_worker *worker = arg;
     (void)why;
@@ -301,7 +237,7 @@ static void on_parent(void *arg, enum evzmq__wakeup why)
     leave(worker);
 }
 
-static void start_beat(struct evzmq_worker *worker)
+void evzmq__worker_start_beat(struct evzmq_worker *worker)
 {
     const unsigned beat = worker->link.heartbeat_ms;
     const unsigned ms = beat < BEAT_MAX_MS ? beat : BEAT_MAX_MS;
@@ -312,10 +248,10 @@ static void start_beat(struct evzmq_worker *worker)
 /* What the time that a worker has been without a connection means. */
 static enum evzmq_worker_reason judge(const struct evzmq_worker *worker, uint64_t now)
 {
-    if (is_parent_gone(worker)) {
+    if (evzmq__worker_is_orphan(worker)) {
         return EVZMQ_WORKER_REASON_MAIN_GONE;
     }
-    if (worker->apart_at == NEVER) {
+    if (worker->apart_at == EVZMQ__WORKER_NEVER) {
         return EVZMQ_WORKER_REASON_NONE;
     }
     const uint64_t apart = now - worker->apart_at;
@@ -327,14 +263,14 @@ static enum evzmq_worker_reason judge(const struct evzmq_worker *worker, uint64_
                                                          : EVZMQ_WORKER_REASON_NONE;
 }
 
-static void on_beat(void *arg)
+void evzmq__worker_on_beat(void *arg)
 {
     struct evzmq_worker *worker = arg;
     if (!enter(worker)) {
         return;
     }
     const uint64_t now = evzmq__clock_ns();
-    start_beat(worker);
+    evzmq__worker_start_beat(worker);
     if (is_connected(worker) && now - worker->beat_at >= worker->link.heartbeat_ms * MS - MS / 2) {
         send_ready(worker);
     }
@@ -345,7 +281,7 @@ static void on_beat(void *arg)
     leave(worker);
 }
 
-static void on_request(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
+void evzmq__worker_on_request(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
 {
     struct evzmq_worker *worker = arg;
     struct evzmq__header header;
@@ -358,13 +294,14 @@ static void on_request(struct evzmq_socket *socket, struct evzmq_message *messag
     } else if ((header.flags & EVZMQ_POOL_FLAG_END) != 0) {
         worker->references++;
         ask_to_end(worker, EVZMQ_WORKER_REASON_ASKED);
-        worker_unref(worker);
+        evzmq__worker_unref(worker);
     } else {
         worker->request_cb(worker, message, worker->arg);
     }
 }
 
-static void on_socket_event(struct evzmq_socket *socket, const struct evzmq_event *event, void *arg)
+void evzmq__worker_on_socket_event(struct evzmq_socket *socket, const struct evzmq_event *event,
+                                   void *arg)
 {
     struct evzmq_worker *worker = arg;
     struct evzmq_worker_event told = {.type = EVZMQ_WORKER_EVENT_ERROR, .error = event->error};
@@ -384,268 +321,4 @@ static void on_socket_event(struct evzmq_socket *socket, const struct evzmq_even
         break;
     }
     tell(worker, &told);
-}
-
-static void set_default(unsigned *field, unsigned value)
-{
-    *field = *field == 0 ? value : *field;
-}
-
-static int take_options(struct evzmq_worker *worker, const struct evzmq_worker_options *options)
-{
-    struct evzmq_worker_options *own = &worker->options;
-    if (options != NULL && options->size != sizeof(*options)) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (options != NULL) {
-        *own = *options;
-    }
-    set_default(&own->connect_ms, EVZMQ_WORKER_CONNECT_MS);
-    set_default(&own->disconnected_ms, EVZMQ_WORKER_DISCONNECTED_MS);
-    set_default(&own->end_ms, EVZMQ_WORKER_END_MS);
-    own->parent_death_signal = own->parent_death_signal == 0 ? SIGKILL : own->parent_death_signal;
-    worker->codec = own->codec == NULL ? evzmq_codec_raw() : own->codec;
-    evzmq__codec_ref(worker->codec);
-    worker->context = own->context;
-    own->codec = NULL;
-    own->context = NULL;
-    if (worker->context == NULL) {
-        worker->context = evzmq_context_new(1, NULL);
-        worker->owns_context = true;
-    }
-    return worker->context == NULL ? -1 : 0;
-}
-
-/* Starts to watch the main process. Returns 0, or -1 with ESRCH: it is gone. */
-static int watch_parent(struct evzmq_worker *worker)
-{
-    const pid_t parent = (pid_t)worker->link.parent;
-    if (parent == 0) {
-        return 0;
-    }
-    worker->is_child = getppid() == parent;
-#if defined(__linux__)
-    if (worker->is_child && worker->options.parent_death_signal > 0) {
-        (void)prctl(PR_SET_PDEATHSIG, (unsigned long)worker->options.parent_death_signal, 0, 0, 0);
-    }
-#endif
-    worker->parent_fd = evzmq__process_open(parent);
-    if (is_parent_gone(worker)) {
-        errno = ESRCH;
-        return -1;
-    }
-    if (worker->parent_fd >= 0) {
-        worker->parent =
-            evzmq__source_new(worker->base->event_base, worker->parent_fd, on_parent, worker);
-        return worker->parent == NULL ? -1 : 0;
-    }
-    return 0;
-}
-
-/* Makes a socket, monitors it where there is a line for it, connects and attaches it. NULL with
- * errno. */
-static struct evzmq_socket *join(struct evzmq_worker *worker, int type, const char *endpoint,
-                                 int hwm, struct line *line)
-{
-    const unsigned events = EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED | EVZMQ_MONITOR_DISCONNECTED;
-    struct event_base *base = worker->base->event_base;
-    struct evzmq_context *context = worker->context;
-    const int ipv6 = strchr(endpoint, '[') != NULL;
-    struct evzmq_socket *socket = NULL;
-    void *zmq_socket = evzmq_context_socket(context, type);
-    if (zmq_socket == NULL) {
-        return NULL;
-    }
-    if ((hwm > 0 && zmq_setsockopt(zmq_socket, type == ZMQ_PULL ? ZMQ_RCVHWM : ZMQ_SNDHWM, &hwm,
-                                   sizeof(hwm)) < 0) ||
-        zmq_setsockopt(zmq_socket, ZMQ_IPV6, &ipv6, sizeof(ipv6)) < 0) {
-        goto fail;
-    }
-    if (line != NULL) {
-        line->worker = worker;
-        line->monitor =
-            evzmq_monitor_new(base, context->zmq_context, zmq_socket, events, on_line, line);
-        if (line->monitor == NULL) {
-            goto fail;
-        }
-    }
-    if (evzmq_context_connect(context, zmq_socket, endpoint) < 0) {
-        goto fail;
-    }
-    socket = evzmq_socket_new(base, zmq_socket, EVZMQ_OPT_CLOSE_ON_FREE);
-    if (socket != NULL) {
-        evzmq_socket_setcb(socket, NULL, NULL, on_socket_event, worker);
-        return socket;
-    }
-
-fail:;
-    const int error = errno;
-    if (line != NULL) {
-        evzmq_monitor_free(line->monitor);
-        line->monitor = NULL;
-    }
-    (void)evzmq_context_close_socket(context, zmq_socket);
-    errno = error;
-    return NULL;
-}
-
-static int build(struct evzmq_worker *worker, struct event_base *base, const char *connection,
-                 const struct evzmq_worker_options *options)
-{
-    if (evzmq__link_parse(&worker->link, connection) < 0) {
-        return -1;
-    }
-    worker->base = evzmq__base_acquire(base);
-    if (worker->base == NULL || take_options(worker, options) < 0 || watch_parent(worker) < 0) {
-        return -1;
-    }
-    worker->beat = evzmq__timer_new(base, on_beat, worker);
-    if (worker->beat == NULL) {
-        return -1;
-    }
-    worker->ready = join(worker, ZMQ_PUSH, worker->link.ready, READY_HWM, NULL);
-    if (worker->ready == NULL) {
-        return -1;
-    }
-    worker->responses =
-        join(worker, ZMQ_PUSH, worker->link.responses, 0, &worker->lines[RESPONSES]);
-    if (worker->responses == NULL) {
-        return -1;
-    }
-    worker->requests = join(worker, ZMQ_PULL, worker->link.requests, (int)worker->link.request_hwm,
-                            &worker->lines[REQUESTS]);
-    if (worker->requests == NULL) {
-        return -1;
-    }
-    evzmq__headed_receive(worker->requests);
-    if (evzmq_socket_set_codec(worker->requests, worker->codec) < 0 ||
-        evzmq_socket_set_codec(worker->responses, worker->codec) < 0 ||
-        evzmq_socket_set_output_limit(worker->responses, worker->options.output_messages,
-                                      worker->options.output_bytes) < 0) {
-        return -1;
-    }
-    return evzmq_socket_enable(worker->requests, EV_READ);
-}
-
-struct evzmq_worker *evzmq_worker_new(struct event_base *base, const char *connection,
-                                      const struct evzmq_worker_options *options)
-{
-    if (base == NULL || connection == NULL) {
-        errno = EINVAL;
-        return NULL;
-    }
-    struct evzmq_worker *worker = evzmq__calloc(1, sizeof(*worker));
-    if (worker == NULL) {
-        return NULL;
-    }
-    worker->references = 1;
-    worker->parent_fd = -1;
-    worker->apart_at = evzmq__clock_ns();
-    if (build(worker, base, connection, options) < 0) {
-        const int error = errno;
-        evzmq_worker_free(worker);
-        errno = error;
-        return NULL;
-    }
-    start_beat(worker);
-    return worker;
-}
-
-void evzmq_worker_free(struct evzmq_worker *worker)
-{
-    if (worker == NULL) {
-        return;
-    }
-    worker->dying = true;
-    if (worker->base != NULL) {
-        take_down(worker);
-    }
-    if (worker->owns_context) {
-        (void)evzmq_context_free(worker->context);
-    }
-    worker_unref(worker);
-}
-
-void evzmq_worker_setcb(struct evzmq_worker *worker, evzmq_worker_request_cb request_cb,
-                        evzmq_worker_event_cb event_cb, void *arg)
-{
-    if (check_usable(worker) < 0) {
-        return;
-    }
-    worker->request_cb = request_cb;
-    worker->event_cb = event_cb;
-    worker->arg = arg;
-    if (worker->requests != NULL) {
-        evzmq_socket_setcb(worker->requests, request_cb == NULL ? NULL : on_request, NULL,
-                           on_socket_event, worker);
-    }
-}
-
-unsigned evzmq_worker_get_identity(const struct evzmq_worker *worker)
-{
-    return worker == NULL ? 0 : worker->link.identity;
-}
-
-struct evzmq_socket *evzmq_worker_get_request_socket(const struct evzmq_worker *worker)
-{
-    return worker == NULL ? NULL : worker->requests;
-}
-
-struct evzmq_socket *evzmq_worker_get_response_socket(const struct evzmq_worker *worker)
-{
-    return worker == NULL ? NULL : worker->responses;
-}
-
-/* Whether an answer may be sent, and its header. */
-static int begin_answer(struct evzmq_worker *worker, unsigned flags, struct evzmq__header *header)
-{
-    if (check_usable(worker) < 0) {
-        return -1;
-    }
-    if ((flags & ~(unsigned)EVZMQ_POOL_FLAG_MORE) != 0) {
-        errno = EINVAL;
-        return -1;
-    }
-    if (worker->responses == NULL) {
-        errno = ESHUTDOWN;
-        return -1;
-    }
-    *header = (struct evzmq__header){
-        .identity = worker->link.identity, .start = worker->link.start, .flags = flags};
-    return 0;
-}
-
-int evzmq_worker_answer(struct evzmq_worker *worker, const void *data, size_t size, unsigned flags)
-{
-    struct evzmq__header header;
-    return begin_answer(worker, flags, &header) < 0
-               ? -1
-               : evzmq__headed_write(worker->responses, &header, data, size);
-}
-
-int evzmq_worker_answer_parts(struct evzmq_worker *worker, const struct evzmq_bytes *parts,
-                              size_t count, unsigned flags)
-{
-    struct evzmq__header header;
-    return begin_answer(worker, flags, &header) < 0
-               ? -1
-               : evzmq__headed_write_parts(worker->responses, &header, parts, count);
-}
-
-int evzmq_worker_answer_message(struct evzmq_worker *worker, struct evzmq_message *message,
-                                unsigned flags)
-{
-    struct evzmq__header header;
-    return begin_answer(worker, flags, &header) < 0
-               ? -1
-               : evzmq__headed_write_message(worker->responses, &header, message);
-}
-
-int evzmq_worker_answer_value(struct evzmq_worker *worker, const void *value, unsigned flags)
-{
-    struct evzmq__header header;
-    return begin_answer(worker, flags, &header) < 0
-               ? -1
-               : evzmq__headed_write_value(worker->responses, &header, value);
 }
