@@ -152,6 +152,11 @@ int evzmq_worker_shutdown(struct evzmq_worker *worker)
 static void ask_to_end(struct evzmq_worker *worker, enum evzmq_worker_reason reason)
 {
     if (worker->asked) {
+        /* Held, to finish answers; now there is nobody to send them to. */
+        if (reason != EVZMQ_WORKER_REASON_ASKED && !worker->ending) {
+            worker->reason = reason;
+            (void)evzmq_worker_shutdown(worker);
+        }
         return;
     }
     worker->asked = true;

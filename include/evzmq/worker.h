@@ -225,7 +225,8 @@ EVZMQ_API int evzmq_worker_answer_value(struct evzmq_worker *worker, const void 
 
 /**
  * In the callback of EVZMQ_WORKER_EVENT_END: the worker does not end by itself after the callback,
- * since answers are still being worked on. Call evzmq_worker_shutdown() when they are done.
+ * since answers are still being worked on. Call evzmq_worker_shutdown() when they are done. Should
+ * the main process go meanwhile, the worker ends all the same.
  *
  * Thread: loop. Callbacks: yes, elsewhere it does nothing.
  */
