@@ -15,7 +15,7 @@ set -u
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd) || exit 1
 cd "$root" || exit 1
 
-# name  layer  (pure)
+# name        layer  (pure)
 layers='
 arena         0
 base          0
@@ -47,6 +47,15 @@ socket        3
 write         3
 msgpack       4
 scan          4
+cursor        4
+records       4
+schema        4
+schema_decode 4
+schema_encode 4
+schema_number 4
+schema_size   4
+schema_span   4
+wire          4
 monitor       5
 monitor_names 5
 poster        5

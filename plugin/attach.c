@@ -8,7 +8,6 @@
 #include <zmq.h>
 
 #include "base.h"
-#include "context.h"
 
 /* The ordinary types. Draft types have no ZMQ_FD. */
 static const struct evzmq__type types[] = {
@@ -176,17 +175,14 @@ static void close_zmq_socket(const struct evzmq_socket *socket)
 {
     int linger = 0;
     size_t size = sizeof(linger);
-    const bool is_open = socket->terminal_error != ENOTSOCK;
-    if (is_open) {
-        evzmq__notify_close(socket->zmq_socket);
-    }
-    if (evzmq__context_close_any(socket->zmq_socket, is_open) || !is_open) {
+    if (socket->terminal_error == ENOTSOCK) {
         return;
     }
     if (zmq_getsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
         linger = EVZMQ_LINGER_DEFAULT_MS;
         (void)zmq_setsockopt(socket->zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
     }
+    evzmq__notify_close(socket->zmq_socket);
     (void)zmq_close(socket->zmq_socket);
 }
 

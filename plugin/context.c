@@ -1,15 +1,17 @@
 /*
  * context.c (L2): the life of a context and of its sockets. Endpoints are endpoint.c's.
  *
- * A context learns of the end of a socket in one way only: whoever closes it asks the registry for
- * its owner. That is evzmq_context_close_socket() and the free of an adapter that closes; so
- * evzmq_context_close() knows that nothing is left on which zmq_ctx_term(3) could wait for ever.
+ * A context learns of the end of a socket in one way only: whoever closes it notifies those who
+ * watch for that (registry.h). That is evzmq_context_close_socket() and the free of an adapter that
+ * closes; so evzmq_context_close() knows that nothing is left on which zmq_ctx_term(3) could wait
+ * for ever.
  */
 #include "context.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <zmq.h>
 
@@ -23,7 +25,7 @@ enum { DESCRIPTORS_SOCKET = 1, DESCRIPTORS_THREAD = 2 };
 
 bool evzmq__context_is_stale(const struct evzmq_context *context)
 {
-    return context->generation != evzmq__fork_generation();
+    return context->generation != evzmq__generation();
 }
 
 int evzmq__context_check(struct evzmq_context *context)
@@ -71,7 +73,7 @@ static struct evzmq_context *make(void *zmq_context, const char *socket_dir)
         memcpy(context->socket_dir, socket_dir, size);
     }
     context->zmq_context = zmq_context;
-    context->generation = evzmq__fork_generation();
+    context->generation = evzmq__generation();
     context->limits = default_limits;
     context->directory.descriptor = -1;
     return context;
@@ -192,6 +194,14 @@ static int set_option(void *zmq_socket, int option, int value)
     return zmq_setsockopt(zmq_socket, option, &value, sizeof(value));
 }
 
+/* Has libzmq refuse the ipc connections of other users. The system tells who connects, so this
+ * holds before a socket file has its mode, and for abstract names, which have none. */
+static int filter_peers(void *zmq_socket)
+{
+    const uid_t user = geteuid();
+    return zmq_setsockopt(zmq_socket, ZMQ_IPC_FILTER_UID, &user, sizeof(user));
+}
+
 /* Before the socket binds or connects: most options count for later endpoints only. */
 static int set_options(const struct evzmq_context_limits *limits, void *zmq_socket, int type)
 {
@@ -203,7 +213,8 @@ static int set_options(const struct evzmq_context_limits *limits, void *zmq_sock
         set_option(zmq_socket, ZMQ_HANDSHAKE_IVL, limits->handshake_ms) < 0 ||
         set_option(zmq_socket, ZMQ_HEARTBEAT_TIMEOUT, limits->heartbeat_timeout_ms) < 0 ||
         set_option(zmq_socket, ZMQ_HEARTBEAT_TTL, limits->heartbeat_timeout_ms) < 0 ||
-        set_option(zmq_socket, ZMQ_BACKLOG, limits->backlog) < 0) {
+        set_option(zmq_socket, ZMQ_BACKLOG, limits->backlog) < 0 ||
+        (limits->peers == EVZMQ_CONTEXT_PEERS_SAME_USER && filter_peers(zmq_socket) < 0)) {
         return -1;
     }
     return type == ZMQ_ROUTER ? set_option(zmq_socket, ZMQ_ROUTER_MANDATORY, 1) : 0;
@@ -217,47 +228,6 @@ static int check_descriptors_for_socket(struct evzmq_context *context)
         needed += DESCRIPTORS_THREAD * (1 + (threads > 0 ? (size_t)threads : 0));
     }
     return evzmq__descriptors_check(needed, &context->error);
-}
-
-void *evzmq_context_socket(struct evzmq_context *context, int type)
-{
-    if (evzmq__context_check(context) < 0 || check_descriptors_for_socket(context) < 0) {
-        return NULL;
-    }
-    struct evzmq__owned *owned = evzmq__calloc(1, sizeof(*owned));
-    if (owned == NULL) {
-        (void)evzmq__errortext_set(&context->error, ENOMEM, "out of memory");
-        return NULL;
-    }
-    void *const socket = zmq_socket(context->zmq_context, type);
-    context->has_made_socket = context->has_made_socket || socket != NULL;
-    if (socket == NULL || set_options(&context->limits, socket, type) < 0 ||
-        evzmq__own(&owned->registration, socket) < 0) {
-        const int error = errno;
-        if (socket != NULL) {
-            (void)zmq_close(socket);
-        }
-        evzmq__free(owned);
-        (void)evzmq__errortext_set(&context->error, error, "no socket of type %d: %s", type,
-                                   evzmq_strerror(error));
-        return NULL;
-    }
-    owned->context = context;
-    owned->next = context->sockets;
-    context->sockets = owned;
-    return socket;
-}
-
-struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,
-                                         const void *zmq_socket)
-{
-    struct evzmq__attachment *const registration = evzmq__owner_find(zmq_socket);
-    struct evzmq__owned *const owned = (struct evzmq__owned *)registration;
-    if (owned == NULL || owned->context != context) {
-        errno = EINVAL;
-        return NULL;
-    }
-    return owned;
 }
 
 /* Forgets a socket. In a forked child nothing but memory and descriptors is touched. */
@@ -278,36 +248,62 @@ static void forget(struct evzmq__owned *owned, bool is_stale)
         }
         evzmq__free(path);
     }
-    evzmq__disown(&owned->registration);
+    evzmq__unwatch_close(&owned->close_watch);
     evzmq__free(owned->endpoint);
     evzmq__free(owned);
 }
 
-/* The files go first, so that nobody connects to what is about to end. */
-static void close_owned(struct evzmq__owned *owned, bool is_open)
+/* A socket is about to be closed. The files go first, so that nobody connects to what ends. */
+static void on_close(struct evzmq__close_watch *watch)
 {
-    void *const zmq_socket = owned->registration.zmq_socket;
-    const int finite = owned->context->limits.linger_ms;
-    forget(owned, false);
-    if (!is_open) {
-        return;
-    }
-    int linger = 0;
-    size_t size = sizeof(linger);
-    if (zmq_getsockopt(zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
-        (void)set_option(zmq_socket, ZMQ_LINGER, finite);
-    }
-    (void)zmq_close(zmq_socket);
+    forget((struct evzmq__owned *)((char *)watch - offsetof(struct evzmq__owned, close_watch)),
+           false);
 }
 
-bool evzmq__context_close_any(void *zmq_socket, bool is_open)
+void *evzmq_context_socket(struct evzmq_context *context, int type)
 {
-    struct evzmq__attachment *const registration = evzmq__owner_find(zmq_socket);
-    if (registration == NULL) {
-        return false;
+    if (evzmq__context_check(context) < 0 || check_descriptors_for_socket(context) < 0) {
+        return NULL;
     }
-    close_owned((struct evzmq__owned *)registration, is_open);
-    return true;
+    struct evzmq__owned *owned = evzmq__calloc(1, sizeof(*owned));
+    if (owned == NULL) {
+        (void)evzmq__errortext_set(&context->error, ENOMEM, "out of memory");
+        return NULL;
+    }
+    void *const socket = zmq_socket(context->zmq_context, type);
+    context->has_made_socket = context->has_made_socket || socket != NULL;
+    if (socket == NULL || set_options(&context->limits, socket, type) < 0 ||
+        evzmq__watch_close(&owned->close_watch, socket) < 0) {
+        const int error = errno;
+        if (socket != NULL) {
+            (void)zmq_close(socket);
+        }
+        evzmq__free(owned);
+        (void)evzmq__errortext_set(&context->error, error, "no socket of type %d: %s", type,
+                                   evzmq_strerror(error));
+        return NULL;
+    }
+    owned->zmq_socket = socket;
+    owned->close_watch.callback = on_close;
+    owned->context = context;
+    owned->heartbeat_ms = context->limits.heartbeat_ms;
+    owned->is_shared = context->limits.peers == EVZMQ_CONTEXT_PEERS_ANY;
+    owned->next = context->sockets;
+    context->sockets = owned;
+    return socket;
+}
+
+struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,
+                                         const void *zmq_socket)
+{
+    struct evzmq__owned *owned = context->sockets;
+    while (owned != NULL && owned->zmq_socket != zmq_socket) {
+        owned = owned->next;
+    }
+    if (owned == NULL) {
+        errno = EINVAL;
+    }
+    return owned;
 }
 
 int evzmq_context_close_socket(struct evzmq_context *context, void *zmq_socket)
@@ -315,15 +311,20 @@ int evzmq_context_close_socket(struct evzmq_context *context, void *zmq_socket)
     if (evzmq__context_check(context) < 0) {
         return -1;
     }
-    struct evzmq__owned *const owned = evzmq__context_find(context, zmq_socket);
-    if (owned == NULL) {
+    if (evzmq__context_find(context, zmq_socket) == NULL) {
         return evzmq__errortext_set(&context->error, EINVAL, "not a socket of this context");
     }
     if (evzmq__is_attached(zmq_socket)) {
         return evzmq__errortext_set(&context->error, EBUSY,
                                     "the socket is attached to an event base");
     }
-    close_owned(owned, true);
+    int linger = 0;
+    size_t size = sizeof(linger);
+    if (zmq_getsockopt(zmq_socket, ZMQ_LINGER, &linger, &size) == 0 && linger < 0) {
+        (void)set_option(zmq_socket, ZMQ_LINGER, context->limits.linger_ms);
+    }
+    evzmq__notify_close(zmq_socket);
+    (void)zmq_close(zmq_socket);
     return 0;
 }
 

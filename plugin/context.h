@@ -1,6 +1,6 @@
 /*
  * context.h (L2): a context, its sockets, and what the rest of the library needs of it: to be
- * counted as its child, and to close one of its sockets without having the context at hand.
+ * counted as its child.
  */
 #ifndef EVZMQ_PLUGIN_CONTEXT_H
 #define EVZMQ_PLUGIN_CONTEXT_H
@@ -18,9 +18,12 @@ struct evzmq__ipcpath;
 
 /* One socket of a context. */
 struct evzmq__owned {
-    struct evzmq__attachment registration;
+    void *zmq_socket;
+    struct evzmq__close_watch close_watch; /* tells when anybody of this library closes it */
     struct evzmq_context *context;
     struct evzmq__owned *next;
+    int heartbeat_ms; /* for tcp; 0 for none */
+    bool is_shared; /* other users may connect to its ipc endpoints */
     char *endpoint; /* of the latest bind; NULL before */
     struct evzmq__ipcpath *paths; /* bound by it */
 };
@@ -55,9 +58,5 @@ void evzmq__context_remove_child(struct evzmq_context *context);
 /* The record of a socket that this context made; NULL with EINVAL for any other. */
 struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,
                                          const void *zmq_socket);
-
-/* Closes a ZeroMQ socket that some context has made, which forgets it. @p is_open says whether it
- * still needs zmq_close(3). Returns false, with nothing done, for any other socket. */
-bool evzmq__context_close_any(void *zmq_socket, bool is_open);
 
 #endif /* EVZMQ_PLUGIN_CONTEXT_H */

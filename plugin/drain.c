@@ -31,8 +31,7 @@ void evzmq__meter_start(struct evzmq__meter *meter, const struct evzmq__budget *
     begin_stride(meter);
 }
 
-/* A stride is over. Returns whether the budget is. */
-static bool end_stride(struct evzmq__meter *meter)
+bool evzmq__meter_end_stride(struct evzmq__meter *meter)
 {
     const uint64_t now = meter->clock_ns();
     const uint64_t took = now - meter->checked;
@@ -44,33 +43,4 @@ static bool end_stride(struct evzmq__meter *meter)
     }
     begin_stride(meter);
     return meter->until == 0 || now - meter->started >= meter->limit;
-}
-
-bool evzmq__meter_charge(struct evzmq__meter *meter, size_t bytes)
-{
-    if (bytes >= meter->bytes) {
-        meter->bytes = 0;
-        meter->spent = true;
-    } else {
-        meter->bytes -= bytes;
-    }
-    if (--meter->until == 0 && end_stride(meter)) {
-        meter->spent = true;
-    }
-    return meter->spent;
-}
-
-enum evzmq__drain_stop evzmq__drain_run(struct evzmq__meter *meter,
-                                        enum evzmq__step (*step)(void *arg, size_t *out_bytes),
-                                        void *arg)
-{
-    while (!meter->spent) {
-        size_t bytes = 0;
-        const enum evzmq__step result = step(arg, &bytes);
-        if (result != EVZMQ__STEP_DONE) {
-            return (enum evzmq__drain_stop)result;
-        }
-        (void)evzmq__meter_charge(meter, bytes);
-    }
-    return EVZMQ__STOP_BUDGET;
 }

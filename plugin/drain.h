@@ -32,7 +32,8 @@ enum evzmq__step {
     EVZMQ__STEP_PAUSED, /* the user, or the end of the object, stopped this direction */
     EVZMQ__STEP_STATE, /* the socket's state machine forbids it now: EFSM */
     EVZMQ__STEP_BREAK, /* the loop is asked to break: stop, but remember there may be more */
-    EVZMQ__STEP_RETRY /* a passing failure: stop, and try again later */
+    EVZMQ__STEP_RETRY, /* a passing failure: stop, and try again later */
+    EVZMQ__STEP_IN_VAIN /* nothing that a budget counts; go on. The caller bounds how many */
 };
 
 /* Why a drain ended: one of the steps above, or this. */
@@ -42,7 +43,7 @@ enum evzmq__drain_stop {
     EVZMQ__STOP_STATE = EVZMQ__STEP_STATE,
     EVZMQ__STOP_BREAK = EVZMQ__STEP_BREAK,
     EVZMQ__STOP_RETRY = EVZMQ__STEP_RETRY,
-    EVZMQ__STOP_BUDGET
+    EVZMQ__STOP_BUDGET = EVZMQ__STEP_IN_VAIN + 1
 };
 
 /* What is left of a budget in the course of one pass. */
@@ -62,13 +63,41 @@ struct evzmq__meter {
 void evzmq__meter_start(struct evzmq__meter *meter, const struct evzmq__budget *budget,
                         uint64_t now, uint64_t (*clock_ns)(void));
 
+/* A stride is over: reads the clock and begins the next one. Returns whether the budget is spent.
+ */
+bool evzmq__meter_end_stride(struct evzmq__meter *meter);
+
 /* Accounts for one message and says whether the budget is spent. */
-bool evzmq__meter_charge(struct evzmq__meter *meter, size_t bytes);
+static inline bool evzmq__meter_charge(struct evzmq__meter *meter, size_t bytes)
+{
+    if (bytes >= meter->bytes) {
+        meter->bytes = 0;
+        meter->spent = true;
+    } else {
+        meter->bytes -= bytes;
+    }
+    if (--meter->until == 0 && evzmq__meter_end_stride(meter)) {
+        meter->spent = true;
+    }
+    return meter->spent;
+}
 
 /* Repeats step(arg, &bytes) until it says stop or the budget is spent. Makes no step with a budget
- * that is spent already. */
-enum evzmq__drain_stop evzmq__drain_run(struct evzmq__meter *meter,
-                                        enum evzmq__step (*step)(void *arg, size_t *out_bytes),
-                                        void *arg);
+ * that is spent already. Inlined, so that the step is as well. */
+static inline enum evzmq__drain_stop
+evzmq__drain_run(struct evzmq__meter *meter, enum evzmq__step (*step)(void *arg, size_t *out_bytes),
+                 void *arg)
+{
+    while (!meter->spent) {
+        size_t bytes = 0;
+        const enum evzmq__step result = step(arg, &bytes);
+        if (result == EVZMQ__STEP_DONE) {
+            (void)evzmq__meter_charge(meter, bytes);
+        } else if (result != EVZMQ__STEP_IN_VAIN) {
+            return (enum evzmq__drain_stop)result;
+        }
+    }
+    return EVZMQ__STOP_BUDGET;
+}
 
 #endif /* EVZMQ_DRAIN_H */

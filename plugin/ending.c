@@ -14,8 +14,9 @@
 #include "base.h"
 
 struct limit {
-    struct evzmq__timer *timer; /* NULL: no timeout is set */
+    struct evzmq__timer *timer; /* may be there without a timeout, where setting one failed */
     struct timeval after;
+    bool is_set;
     bool running;
 };
 
@@ -35,7 +36,7 @@ struct evzmq__shutdown {
 
 static void limit_update(struct limit *limit, bool wanted, bool progress)
 {
-    if (limit->timer == NULL) {
+    if (!limit->is_set) {
         return;
     }
     if (!wanted) {
@@ -112,6 +113,7 @@ static int limit_prepare(struct evzmq_socket *socket, struct limit *limit,
 static void limit_set(struct limit *limit, const struct timeval *after)
 {
     limit->running = false;
+    limit->is_set = after != NULL;
     if (after != NULL) {
         limit->after = *after;
     } else {

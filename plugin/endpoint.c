@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <zmq.h>
 
@@ -54,10 +53,11 @@ static int get_heartbeat(void *zmq_socket, int *out)
 
 /* Calls zmq_bind(3) or zmq_connect(3). An endpoint keeps the options its socket had when it was
  * made, so heartbeats are switched on for tcp around the call; a program's own stay. */
-static int call_libzmq(const struct evzmq_context *context, void *zmq_socket, const char *endpoint,
+static int call_libzmq(const struct evzmq__owned *owned, const char *endpoint,
                        int (*function)(void *, const char *))
 {
-    const int interval = context->limits.heartbeat_ms;
+    void *const zmq_socket = owned->zmq_socket;
+    const int interval = owned->heartbeat_ms;
     int before = 0;
     const bool beats = begins_with(endpoint, TCP) && interval > 0 &&
                        get_heartbeat(zmq_socket, &before) == 0 && before == 0;
@@ -90,10 +90,10 @@ static void set_endpoint(struct evzmq__owned *owned, char *copy)
 static int bind_plain(struct evzmq_context *context, struct evzmq__owned *owned,
                       const char *endpoint)
 {
-    void *const zmq_socket = owned->registration.zmq_socket;
+    void *const zmq_socket = owned->zmq_socket;
     char actual[256];
     size_t size = sizeof(actual);
-    if (call_libzmq(context, zmq_socket, endpoint, zmq_bind) < 0) {
+    if (call_libzmq(owned, endpoint, zmq_bind) < 0) {
         return fail_endpoint(context, "cannot bind", endpoint);
     }
     const bool is_known = zmq_getsockopt(zmq_socket, ZMQ_LAST_ENDPOINT, actual, &size) == 0;
@@ -108,19 +108,9 @@ static int bind_plain(struct evzmq_context *context, struct evzmq__owned *owned,
     return 0;
 }
 
-/* Has libzmq refuse the connections of other users. The system tells who connects, so this holds
- * before the file's mode is set, and for abstract names too. */
-static int filter_peers(const struct evzmq_context *context, void *zmq_socket)
-{
-    const uid_t user = geteuid();
-    if (context->limits.peers == EVZMQ_CONTEXT_PEERS_ANY) {
-        return 0;
-    }
-    return zmq_setsockopt(zmq_socket, ZMQ_IPC_FILTER_UID, &user, sizeof(user));
-}
-
 /* Chooses or claims the path, which is made the endpoint's. */
-static int take_path(struct evzmq_context *context, struct evzmq__ipcpath *claim, const char *path)
+static int take_path(struct evzmq_context *context, struct evzmq__ipcpath *claim, const char *path,
+                     bool is_shared)
 {
     claim->lock = -1;
     if (strcmp(path, "*") == 0) {
@@ -132,16 +122,11 @@ static int take_path(struct evzmq_context *context, struct evzmq__ipcpath *claim
     if (path[0] == '\0') {
         return evzmq__errortext_set(&context->error, EINVAL, "an ipc endpoint without a path");
     }
-    return path[0] == '@'
-               ? 0
-               : evzmq__ipcpath_claim(claim, context->limits.peers == EVZMQ_CONTEXT_PEERS_ANY,
-                                      &context->error);
+    return path[0] == '@' ? 0 : evzmq__ipcpath_claim(claim, is_shared, &context->error);
 }
 
 static int bind_ipc(struct evzmq_context *context, struct evzmq__owned *owned, const char *path)
 {
-    void *const zmq_socket = owned->registration.zmq_socket;
-    const bool is_shared = context->limits.peers == EVZMQ_CONTEXT_PEERS_ANY;
     char endpoint[sizeof(IPC) + EVZMQ_CONTEXT_IPC_PATH_MAX] = IPC;
     if (evzmq__ipcpath_check(path, &context->error) < 0) {
         return -1;
@@ -150,18 +135,17 @@ static int bind_ipc(struct evzmq_context *context, struct evzmq__owned *owned, c
     if (claim == NULL) {
         return evzmq__errortext_set(&context->error, ENOMEM, "out of memory");
     }
-    if (take_path(context, claim, path) < 0) {
+    if (take_path(context, claim, path, owned->is_shared) < 0) {
         evzmq__free(claim);
         return -1;
     }
     memcpy(endpoint + sizeof(IPC) - 1, claim->path, strlen(claim->path) + 1);
     char *const copy = copy_text(endpoint);
-    if (copy == NULL || filter_peers(context, zmq_socket) < 0 ||
-        zmq_bind(zmq_socket, endpoint) < 0) {
+    if (copy == NULL || zmq_bind(owned->zmq_socket, endpoint) < 0) {
         const int error = errno;
         /* libzmq leaves the file when listening fails. In the private directory it is ours. */
         if (claim->lock < 0 && claim->path[0] != '@') {
-            evzmq__ipcpath_bound(claim, is_shared);
+            evzmq__ipcpath_bound(claim, owned->is_shared);
         }
         evzmq__ipcpath_release(claim);
         evzmq__free(claim);
@@ -170,7 +154,7 @@ static int bind_ipc(struct evzmq_context *context, struct evzmq__owned *owned, c
         return fail_endpoint(context, "cannot bind", endpoint);
     }
     if (claim->path[0] != '@') {
-        evzmq__ipcpath_bound(claim, is_shared);
+        evzmq__ipcpath_bound(claim, owned->is_shared);
     }
     claim->next = owned->paths;
     owned->paths = claim;
@@ -190,14 +174,15 @@ int evzmq_context_bind(struct evzmq_context *context, void *zmq_socket, const ch
 
 int evzmq_context_connect(struct evzmq_context *context, void *zmq_socket, const char *endpoint)
 {
-    if (check(context, zmq_socket, endpoint) == NULL) {
+    const struct evzmq__owned *const owned = check(context, zmq_socket, endpoint);
+    if (owned == NULL) {
         return -1;
     }
     if (begins_with(endpoint, IPC) &&
         evzmq__ipcpath_check(endpoint + strlen(IPC), &context->error) < 0) {
         return -1;
     }
-    return call_libzmq(context, zmq_socket, endpoint, zmq_connect) < 0
+    return call_libzmq(owned, endpoint, zmq_connect) < 0
                ? fail_endpoint(context, "cannot connect", endpoint)
                : 0;
 }

@@ -53,7 +53,7 @@ int evzmq_message_part_to_evbuffer(struct evzmq_message *message, size_t part, s
     if (source->size >= EVZMQ_ZERO_COPY_MIN) {
         return refer_to_part(source, out);
     }
-    if (source->size > 0 && evbuffer_add(out, source->data, source->size) < 0) {
+    if (source->size > 0 && evbuffer_add(out, evzmq__part_data(source), source->size) < 0) {
         errno = ENOMEM;
         return -1;
     }

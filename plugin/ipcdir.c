@@ -159,11 +159,14 @@ static int make_once(struct evzmq__ipcdir *directory, const char *parent)
 {
     (void)snprintf(directory->path, sizeof(directory->path), "%s%s" PREFIX "XXXXXX", parent,
                    parent[1] == '\0' ? "" : "/");
-    /* The mode once more: a umask may have taken bits of ours away. */
-    if (mkdtemp(directory->path) == NULL || chmod(directory->path, S_IRWXU) < 0) {
+    if (mkdtemp(directory->path) == NULL) {
         return -1;
     }
-    directory->descriptor = open(directory->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    /* The mode once more: a umask may have taken bits of ours away. */
+    if (chmod(directory->path, S_IRWXU) == 0) {
+        directory->descriptor =
+            open(directory->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    }
     if (directory->descriptor < 0) {
         const int error = errno;
         (void)rmdir(directory->path);

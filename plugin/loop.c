@@ -10,6 +10,17 @@
 
 #include "base.h"
 
+/* The timer is pending at all times, far off where nothing is arranged. So its place in the base's
+ * heap is taken and arranging a wakeup needs no memory: one that could not be arranged would be
+ * missed for good. */
+static int rest(struct evzmq__source *source)
+{
+    const struct timeval far_off = {(time_t)24 * 60 * 60, 0};
+    source->scheduled = false;
+    source->delayed = false;
+    return evtimer_add(source->timer, &far_off);
+}
+
 static void on_fd(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -20,8 +31,7 @@ static void on_fd(evutil_socket_t fd, short what, void *arg)
         return;
     }
     if (source->delayed) {
-        (void)event_del(source->timer);
-        source->delayed = false;
+        (void)rest(source);
     }
     source->callback(source->arg, EVZMQ__WAKEUP_FD);
 }
@@ -31,10 +41,13 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct evzmq__source *source = arg;
+    if (source->callback == NULL) {
+        return;
+    }
+    const bool arranged = source->scheduled || source->delayed;
     const enum evzmq__wakeup why = source->delayed ? EVZMQ__WAKEUP_DELAY : EVZMQ__WAKEUP_TURN;
-    source->scheduled = false;
-    source->delayed = false;
-    if (source->callback != NULL) {
+    (void)rest(source);
+    if (arranged) {
         source->callback(source->arg, why);
     }
 }
@@ -50,7 +63,7 @@ struct evzmq__source *evzmq__source_new(struct event_base *event_base, int fd,
     source->arg = arg;
     source->fd_event = event_new(event_base, fd, EV_READ | EV_PERSIST, on_fd, source);
     source->timer = evtimer_new(event_base, on_timer, source);
-    if (source->fd_event == NULL || source->timer == NULL ||
+    if (source->fd_event == NULL || source->timer == NULL || rest(source) < 0 ||
         event_add(source->fd_event, NULL) < 0) {
         evzmq__source_free(source);
         errno = ENOMEM;
@@ -120,13 +133,11 @@ int evzmq__source_set_priority(struct evzmq__source *source, int priority)
     const bool scheduled = source->scheduled || source->delayed;
     (void)event_del(source->fd_event);
     (void)event_del(source->timer);
-    source->scheduled = false;
-    source->delayed = false;
     int result = set_event_priority(source->fd_event, priority);
     if (set_event_priority(source->timer, priority) < 0) {
         result = -1;
     }
-    if (event_add(source->fd_event, NULL) < 0) {
+    if (event_add(source->fd_event, NULL) < 0 || rest(source) < 0) {
         result = -1;
     }
     if (scheduled) {
@@ -212,11 +223,6 @@ void evzmq__timer_free(struct evzmq__timer *timer)
         event_free(timer->event);
         evzmq__free(timer);
     }
-}
-
-bool evzmq__loop_is_breaking(struct event_base *event_base)
-{
-    return event_base_got_break(event_base) != 0;
 }
 
 int evzmq__loop_turn(struct event_base *event_base)

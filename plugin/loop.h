@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <event2/event.h>
+
 struct event;
 struct event_base;
 struct timeval;
@@ -96,7 +98,10 @@ void evzmq__timer_free(struct evzmq__timer *timer);
 
 /* Whether a callback asked the loop to break. Only event_base_loopbreak() can take effect in the
  * middle of a pass: event_base_loopexit() acts through a timer, which cannot run meanwhile. */
-bool evzmq__loop_is_breaking(struct event_base *event_base);
+static inline bool evzmq__loop_is_breaking(struct event_base *event_base)
+{
+    return event_base_got_break(event_base) != 0;
+}
 
 /* Runs the loop until something happened: one turn. Returns 0, 1 when the base has no events left,
  * or -1 when it cannot run (it is running already: the call comes from a callback). */

@@ -93,6 +93,7 @@ struct evzmq_message *evzmq__message_create(void)
     }
     message->parts = message->parts_inline;
     message->part_capacity = EVZMQ__MESSAGE_PARTS_INLINE;
+    message->is_simple = true;
     for (size_t i = 0; i < message->part_capacity; i++) {
         evzmq__part_init(&message->parts[i]);
     }
@@ -106,13 +107,21 @@ static void forget_value(struct evzmq_message *message)
     message->has_error = false;
 }
 
-void evzmq__message_reset_rest(struct evzmq_message *message)
+void evzmq__message_reset(struct evzmq_message *message)
 {
     for (size_t i = 1; i < message->part_count; i++) {
         evzmq__part_clear(&message->parts[i]);
     }
-    evzmq__free(message->block);
-    message->block = NULL;
+    if (message->block != NULL) {
+        evzmq__free(message->block);
+        message->block = NULL;
+    }
+    message->part_count = 0;
+    message->size = 0;
+    message->is_simple = true;
+    message->is_skipping = false;
+    message->has_envelope = false;
+    forget_value(message);
 }
 
 void evzmq__message_release(struct evzmq_message *message)
@@ -220,16 +229,21 @@ static enum evzmq__recv finish_recv(struct evzmq_message *message)
         return EVZMQ__RECV_SKIPPED;
     }
     for (size_t i = 0; i < message->part_count; i++) {
-        message->parts[i].data = zmq_msg_data(&message->parts[i].msg);
+        message->parts[i].data = NULL;
         message->parts[i].outside = false;
     }
     return EVZMQ__RECV_WHOLE;
 }
 
-enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message, void *zmq_socket,
-                                          const struct evzmq__message_limits *limits, int result)
+enum evzmq__recv evzmq__message_recv_any(struct evzmq_message *message, void *zmq_socket,
+                                         const struct evzmq__message_limits *limits, bool called,
+                                         int result)
 {
-    bool called = !message->is_partial;
+    const int error = errno;
+    if (!message->is_partial) {
+        evzmq__message_reset(message);
+    }
+    errno = error;
     for (int calls = 0; calls < PARTS_PER_CALL; calls++) {
         if (reserve_part(message) < 0) {
             return EVZMQ__RECV_FAILED;
@@ -253,6 +267,7 @@ enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message, void *z
         if (!message->is_skipping && is_above_limits(message, limits)) {
             start_skipping(message);
         }
+        message->is_simple = false;
         if (!more) {
             return finish_recv(message);
         }
@@ -284,7 +299,7 @@ void evzmq__message_flatten(struct evzmq_message *message, void *memory)
     for (size_t i = 0; i < message->part_count; i++) {
         struct evzmq__part *part = &message->parts[i];
         if (part->size > 0) {
-            memcpy(at, part->data, part->size);
+            memcpy(at, evzmq__part_data(part), part->size);
         }
         part->data = at;
         part->outside = true;
@@ -317,7 +332,7 @@ int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq
     if (last->size == 0) {
         return 0;
     }
-    if (evzmq__codec_decode(codec, last->data, last->size, arena, &message->value,
+    if (evzmq__codec_decode(codec, evzmq__part_data(last), last->size, arena, &message->value,
                             &message->decode_error) < 0) {
         message->value = NULL;
         message->has_error = true;
@@ -513,8 +528,7 @@ const void *evzmq_message_get_part(const struct evzmq_message *message, size_t p
     if (out_size != NULL) {
         *out_size = message->parts[part].size;
     }
-    const void *data = message->parts[part].data;
-    return data != NULL ? data : "";
+    return evzmq__part_data(&message->parts[part]);
 }
 
 size_t evzmq_message_get_size(const struct evzmq_message *message)
@@ -550,7 +564,7 @@ static int copy_parts(struct evzmq_message *to, struct evzmq_message *from)
             part_point_inside(part);
         } else {
             if (source->size > 0) {
-                memcpy(at, source->data, source->size);
+                memcpy(at, evzmq__part_data(source), source->size);
             }
             part->data = at;
             part->size = source->size;
@@ -610,7 +624,13 @@ int evzmq_message_decode(struct evzmq_message *message, struct evzmq_codec *code
 
 const void *evzmq_message_get_value(const struct evzmq_message *message)
 {
-    return message == NULL ? NULL : message->value;
+    if (message == NULL || message->codec == NULL || !message->codec->is_raw) {
+        return message == NULL ? NULL : message->value;
+    }
+    /* The raw codec's value is the part itself, whose bytes may not have been asked for yet. */
+    struct evzmq__part *last = &message->parts[message->part_count - 1];
+    last->data = evzmq__part_data(last);
+    return &last->bytes;
 }
 
 const struct evzmq_codec *evzmq_message_get_codec(const struct evzmq_message *message)

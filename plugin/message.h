@@ -17,7 +17,8 @@
 #include "queue.h"
 
 /* One part. Its zmq_msg_t is always initialised. The bytes lie in it unless `outside` is set: then
- * they lie in the receive buffer or in the block of a kept message. */
+ * they lie in the receive buffer or in the block of a kept message. Ask evzmq__part_data() for
+ * them: of a part that was just received `data` is NULL, since finding out costs a call. */
 struct evzmq__part {
     zmq_msg_t msg;
     union {
@@ -47,6 +48,7 @@ struct evzmq_message {
     size_t parts_sent; /* of a message whose sending a signal interrupted; else 0 */
 
     bool is_lent; /* to a callback; not the user's to free or to change */
+    bool is_simple; /* at most one part and no block: the next message may overwrite it */
     bool is_partial; /* more parts are to be received */
     bool is_skipping; /* too large: the rest is received and dropped */
     bool has_envelope; /* envelope is valid */
@@ -87,24 +89,9 @@ struct evzmq_message *evzmq__message_create(void);
 /* Frees a message whatever its flags. NULL is ignored. */
 void evzmq__message_destroy(struct evzmq_message *message);
 
-/* Lets go of what only some messages have: more parts than one, a block. */
-void evzmq__message_reset_rest(struct evzmq_message *message);
-
 /* Empties a message for the next one. The bytes of its first part are kept until that is received:
  * libzmq lets go of them then, which saves a call for each message. */
-static inline void evzmq__message_reset(struct evzmq_message *message)
-{
-    if (message->part_count > 1 || message->block != NULL) {
-        evzmq__message_reset_rest(message);
-    }
-    message->part_count = 0;
-    message->size = 0;
-    message->is_skipping = false;
-    message->has_envelope = false;
-    message->has_error = false;
-    message->codec = NULL;
-    message->value = NULL;
-}
+void evzmq__message_reset(struct evzmq_message *message);
 
 /* Lets go of all bytes, the first part's too. */
 void evzmq__message_release(struct evzmq_message *message);
@@ -120,10 +107,11 @@ void evzmq__message_release(struct evzmq_message *message);
 static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
                                                    const struct evzmq__message_limits *limits);
 
-/* The same, after libzmq was called for the first part with `result` and errno; or, with a message
- * that is partial, before it was. */
-enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message, void *zmq_socket,
-                                          const struct evzmq__message_limits *limits, int result);
+/* The same, for all but the messages the fast path is for. `called` says that libzmq was called for
+ * the first part already, and gave `result` and errno. */
+enum evzmq__recv evzmq__message_recv_any(struct evzmq_message *message, void *zmq_socket,
+                                         const struct evzmq__message_limits *limits, bool called,
+                                         int result);
 
 /* Copies all parts into memory of at least evzmq__message_flat_size() bytes, aligned as malloc's,
  * and points the parts there. */
@@ -178,26 +166,35 @@ void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from);
 int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
                       bool *out_restarted);
 
+/* The bytes of a part, which are never NULL. */
+static inline const void *evzmq__part_data(const struct evzmq__part *part)
+{
+    return part->data != NULL ? part->data : zmq_msg_data((zmq_msg_t *)&part->msg);
+}
+
 /* Nearly every message has one part and is within the limits: that path is short and inlined. */
 static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
                                                    const struct evzmq__message_limits *limits)
 {
-    int result = -1;
-    if (!message->is_partial) {
-        struct evzmq__part *part = message->parts;
-        evzmq__message_reset(message);
-        result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
-        if (result >= 0 && result < INT_MAX && zmq_msg_more(&part->msg) == 0 &&
-            (limits->bytes == 0 || (size_t)result <= limits->bytes)) {
-            part->data = zmq_msg_data(&part->msg);
-            part->size = (size_t)result;
-            part->outside = false;
-            message->part_count = 1;
-            message->size = (size_t)result;
-            return EVZMQ__RECV_WHOLE;
-        }
+    if (!message->is_simple) {
+        return evzmq__message_recv_any(message, zmq_socket, limits, false, 0);
     }
-    return evzmq__message_recv_rest(message, zmq_socket, limits, result);
+    struct evzmq__part *part = message->parts;
+    const int result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
+    if (result < 0 || result == INT_MAX || zmq_msg_more(&part->msg) != 0 ||
+        (limits->bytes != 0 && (size_t)result > limits->bytes)) {
+        return evzmq__message_recv_any(message, zmq_socket, limits, true, result);
+    }
+    part->data = NULL;
+    part->size = (size_t)result;
+    part->outside = false;
+    message->part_count = 1;
+    message->size = (size_t)result;
+    message->has_envelope = false;
+    message->has_error = false;
+    message->codec = NULL;
+    message->value = NULL;
+    return EVZMQ__RECV_WHOLE;
 }
 
 #endif /* EVZMQ_PLUGIN_MESSAGE_H */

@@ -147,8 +147,11 @@ int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_codec *code
         return refuse(ENOTSUP);
     }
     evzmq__codec_ref(next);
-    if (socket->delivering && socket->codec_retired == NULL) {
-        /* The message in delivery refers to its codec until the callback returns. */
+    const struct evzmq_message *receiving = socket->base->receiving;
+    if (socket->in_pass && receiving != NULL && receiving->codec == socket->codec) {
+        /* The message in delivery refers to its codec until the callback returns. Whichever was
+         * kept before was kept for an earlier message. */
+        evzmq_codec_free(socket->codec_retired);
         socket->codec_retired = socket->codec;
     } else {
         evzmq_codec_free(socket->codec);

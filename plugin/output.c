@@ -37,9 +37,11 @@ static enum evzmq__step flush_failed(struct evzmq__pass *pass, struct evzmq_mess
     struct evzmq_socket *socket = pass->socket;
     socket->mid_message = message->parts_sent > 0;
     if (error == EAGAIN) {
+        /* Not charged: a round of more parked peers than the budget has messages would never end
+         * with all of them tried, and so go on for ever. A round has as many steps as lanes. */
         socket->counters.send_eagains++;
         evzmq__queue_park(&socket->queue);
-        return EVZMQ__STEP_DONE;
+        return EVZMQ__STEP_IN_VAIN;
     }
     if (evzmq__is_terminal(error)) {
         evzmq__pass_terminate(pass, error);

@@ -37,8 +37,12 @@ static void finish_message(struct evzmq_socket *socket, struct evzmq_message *me
     if (!socket->type->decodes || evzmq_message_decode(message, socket->codec, NULL) == 0) {
         return;
     }
-    socket->counters
-        .decode_errors[message->has_error ? message->decode_error.kind : EVZMQ_DECODE_NOMEM]++;
+    if (!message->has_error) {
+        /* There was no memory even to begin: the same reason, to be read in the same place. */
+        message->decode_error = (struct evzmq_decode_error){.kind = EVZMQ_DECODE_NOMEM};
+        message->has_error = true;
+    }
+    socket->counters.decode_errors[message->decode_error.kind]++;
 }
 
 /* Receives one whole message into `message`, past those that are dropped for their size. */

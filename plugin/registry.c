@@ -21,7 +21,6 @@ static int fork_handlers_error;
 static struct evzmq__base *bases;
 static struct evzmq__table attachments;
 static struct evzmq__table close_watches;
-static struct evzmq__table owners; /* the registrations of contexts */
 
 /* Counts the forks between the first process and this one. Written in a child before it runs any
  * other code, so that plain reads are enough; atomic because other threads of the child may exist
@@ -59,14 +58,14 @@ int evzmq__fork_watch(void)
     return 0;
 }
 
-unsigned long evzmq__fork_generation(void)
+unsigned long evzmq__generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
 bool evzmq__base_is_stale(const struct evzmq__base *base)
 {
-    return base->generation != evzmq__fork_generation();
+    return base->generation != evzmq__generation();
 }
 
 static struct evzmq__base *find_locked(struct event_base *event_base)
@@ -93,7 +92,7 @@ static struct evzmq__base *make_locked(struct event_base *event_base)
         return NULL;
     }
     base->event_base = event_base;
-    base->generation = evzmq__fork_generation();
+    base->generation = evzmq__generation();
     base->owner = pthread_self();
     base->buffer_max = EVZMQ_RECEIVE_BUFFER_DEFAULT;
     base->next = bases;
@@ -199,10 +198,9 @@ int evzmq_base_set_receive_buffer(struct event_base *event_base, size_t bytes)
     return 0;
 }
 
-static struct evzmq__attachment *find_in_locked(const struct evzmq__table *table,
-                                                const void *zmq_socket, uint64_t hash)
+static struct evzmq__attachment *attachment_find_locked(const void *zmq_socket, uint64_t hash)
 {
-    struct evzmq__table_node *node = evzmq__table_find(table, hash);
+    struct evzmq__table_node *node = evzmq__table_find(&attachments, hash);
     for (; node != NULL; node = evzmq__table_find_next(node)) {
         struct evzmq__attachment *attachment =
             (struct evzmq__attachment *)((char *)node - offsetof(struct evzmq__attachment, node));
@@ -213,40 +211,39 @@ static struct evzmq__attachment *find_in_locked(const struct evzmq__table *table
     return NULL;
 }
 
-static struct evzmq__attachment *find_in(const struct evzmq__table *table, const void *zmq_socket)
-{
-    const uint64_t hash = evzmq__hash(&zmq_socket, sizeof(zmq_socket));
-    (void)pthread_mutex_lock(&registry_mutex);
-    struct evzmq__attachment *attachment = find_in_locked(table, zmq_socket, hash);
-    (void)pthread_mutex_unlock(&registry_mutex);
-    return attachment;
-}
-
-static int add_to(struct evzmq__table *table, struct evzmq__attachment *attachment,
-                  void *zmq_socket)
+int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket)
 {
     const uint64_t hash = evzmq__hash(&zmq_socket, sizeof(zmq_socket));
     int result = 0;
     (void)pthread_mutex_lock(&registry_mutex);
-    if (find_in_locked(table, zmq_socket, hash) != NULL) {
+    if (attachment_find_locked(zmq_socket, hash) != NULL) {
         errno = EBUSY;
         result = -1;
     } else {
         attachment->zmq_socket = zmq_socket;
-        result = evzmq__table_insert(table, &attachment->node, hash);
+        result = evzmq__table_insert(&attachments, &attachment->node, hash);
     }
     (void)pthread_mutex_unlock(&registry_mutex);
     return result;
 }
 
-static void remove_from(struct evzmq__table *table, struct evzmq__attachment *attachment)
+void evzmq__detach(struct evzmq__attachment *attachment)
 {
     (void)pthread_mutex_lock(&registry_mutex);
-    evzmq__table_remove(table, &attachment->node);
-    if (table->count == 0) {
-        evzmq__table_clear(table);
+    evzmq__table_remove(&attachments, &attachment->node);
+    if (attachments.count == 0) {
+        evzmq__table_clear(&attachments);
     }
     (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+bool evzmq__is_attached(void *zmq_socket)
+{
+    const uint64_t hash = evzmq__hash(&zmq_socket, sizeof(zmq_socket));
+    (void)pthread_mutex_lock(&registry_mutex);
+    const bool result = attachment_find_locked(zmq_socket, hash) != NULL;
+    (void)pthread_mutex_unlock(&registry_mutex);
+    return result;
 }
 
 int evzmq__watch_close(struct evzmq__close_watch *watch, void *zmq_socket)
@@ -302,34 +299,4 @@ void evzmq__notify_close(void *zmq_socket)
     while ((watch = take_close_watch(zmq_socket)) != NULL) {
         watch->callback(watch);
     }
-}
-
-int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket)
-{
-    return add_to(&attachments, attachment, zmq_socket);
-}
-
-void evzmq__detach(struct evzmq__attachment *attachment)
-{
-    remove_from(&attachments, attachment);
-}
-
-bool evzmq__is_attached(const void *zmq_socket)
-{
-    return find_in(&attachments, zmq_socket) != NULL;
-}
-
-int evzmq__own(struct evzmq__attachment *attachment, void *zmq_socket)
-{
-    return add_to(&owners, attachment, zmq_socket);
-}
-
-void evzmq__disown(struct evzmq__attachment *attachment)
-{
-    remove_from(&owners, attachment);
-}
-
-struct evzmq__attachment *evzmq__owner_find(const void *zmq_socket)
-{
-    return find_in(&owners, zmq_socket);
 }

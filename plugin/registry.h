@@ -62,15 +62,15 @@ void evzmq__base_release(struct evzmq__base *base);
  * of two numbers: asking the system for the process id costs as much as receiving a message. */
 bool evzmq__base_is_stale(const struct evzmq__base *base);
 
-/* Counts the forks between the first process and this one. An object remembers the number it was
- * made under; another number later means that it is the parent process's. */
-unsigned long evzmq__fork_generation(void);
-
-/* Has forks counted from now on. Returns 0, or -1 with ENOMEM. Every constructor of an object that
- * remembers a generation calls it first. */
+/* Has forks counted from now on, as acquiring a record does. Returns 0, or -1 with ENOMEM. An
+ * object without a base that remembers evzmq__generation() calls it first. */
 int evzmq__fork_watch(void);
 
-/* The registration of one ZeroMQ socket; lives in its adapter, or in the context that made it. */
+/* How many forks lie between the first process and this one, for objects that outlive their base's
+ * record. */
+unsigned long evzmq__generation(void);
+
+/* The registration of one ZeroMQ socket; lives in its adapter. */
 struct evzmq__attachment {
     struct evzmq__table_node node;
     void *zmq_socket;
@@ -82,14 +82,8 @@ int evzmq__attach(struct evzmq__attachment *attachment, void *zmq_socket);
 /* Ends a registration. */
 void evzmq__detach(struct evzmq__attachment *attachment);
 
-/* Whether a ZeroMQ socket is attached. */
-bool evzmq__is_attached(const void *zmq_socket);
-
-/* The same for the context that made a ZeroMQ socket and must learn of its end. A socket may be
- * owned and attached. The owner is NULL for a socket that no context made. */
-int evzmq__own(struct evzmq__attachment *attachment, void *zmq_socket);
-void evzmq__disown(struct evzmq__attachment *attachment);
-struct evzmq__attachment *evzmq__owner_find(const void *zmq_socket);
+/* Whether a ZeroMQ socket is registered. */
+bool evzmq__is_attached(void *zmq_socket);
 
 /* Wants to know when this library closes a ZeroMQ socket. Lives in its owner. */
 struct evzmq__close_watch {

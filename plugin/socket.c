@@ -65,7 +65,6 @@ void evzmq__socket_unref(struct evzmq_socket *socket)
     }
     struct evzmq__base *base = socket->base;
     evzmq_codec_free(socket->codec);
-    evzmq_codec_free(socket->codec_retired);
     evzmq__free(socket);
     evzmq__base_release(base);
 }
@@ -231,6 +230,16 @@ static bool look_again(struct evzmq__pass *pass)
     return evzmq__socket_is_alive(socket) && (progress || pass->unfed || has_more(socket, events));
 }
 
+/* After a failure, which may have come before any call of libzmq: without one ZMQ_FD stays readable
+ * and wakes the socket at once, again and again, long before it is to try again. */
+static void settle_fd(struct evzmq__pass *pass)
+{
+    if (evzmq__socket_is_alive(pass->socket) && evzmq__socket_look(pass->socket) < 0 &&
+        evzmq__is_terminal(errno)) {
+        evzmq__pass_terminate(pass, errno);
+    }
+}
+
 /* The body of a pass. */
 static void run_pass(struct evzmq__pass *pass)
 {
@@ -246,8 +255,11 @@ static void run_pass(struct evzmq__pass *pass)
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_report_marks(pass);
         }
-        if (!evzmq__socket_is_alive(socket) || pass->retry || is_settled(socket, stop) ||
-            !look_again(pass)) {
+        if (pass->retry) {
+            settle_fd(pass);
+            return;
+        }
+        if (!evzmq__socket_is_alive(socket) || is_settled(socket, stop) || !look_again(pass)) {
             return;
         }
         if (is_spent(pass, stop)) {
@@ -287,6 +299,8 @@ static void finish_pass(struct evzmq__pass *pass, enum evzmq__wakeup why)
         evzmq__shutdown_update(socket, pass->sent);
     }
     socket->in_pass = false;
+    evzmq_codec_free(socket->codec_retired);
+    socket->codec_retired = NULL;
     if (evzmq__socket_is_alive(socket)) {
         arrange_next(pass, why);
     }

@@ -130,7 +130,7 @@ struct evzmq_socket {
     void *arg;
 
     struct evzmq_codec *codec;
-    struct evzmq_codec *codec_retired; /* replaced during a delivery whose value it made */
+    struct evzmq_codec *codec_retired; /* replaced while a message it decoded was in delivery */
 
     unsigned references; /* the user's, one for a pass, one for a waiting recv */
     unsigned pause; /* EVZMQ__PAUSE_* */
@@ -139,7 +139,6 @@ struct evzmq_socket {
     bool close_on_free;
     bool write_enabled;
     bool in_pass;
-    bool delivering;
     bool touched; /* libzmq was called since ZMQ_EVENTS was last known to be attended to */
     bool mid_message; /* the first queued message is half with libzmq: nothing may come between */
     bool reply_due; /* REP: a request waits for its reply */

@@ -1,15 +1,78 @@
 /*
- * UTF-8 validation as RFC 3629 defines it: no overlong forms, no surrogates, nothing above
- * U+10FFFF.
+ * utf8.h: is this UTF-8? Layer 0, pure.
+ *
+ * Used for every str field of a typed record, so the usual case (ASCII, often a few bytes) must
+ * cost next to nothing: evzmq__utf8_valid_field() settles short ASCII strings inline.
  */
 #ifndef EVZMQ_PLUGIN_UTF8_H
 #define EVZMQ_PLUGIN_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <string.h>
 
-/* Whether the bytes are UTF-8. If not, *out_offset is where the first sequence that is none
- * begins. */
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#define EVZMQ__UTF8_HIGH_BITS UINT64_C(0x8080808080808080)
+
+/*
+ * Whether size bytes are UTF-8 as RFC 3629 has it: no overlong forms, no surrogates, nothing above
+ * U+10FFFF, nothing cut short. Noncharacters and U+0000 are fine. When they are not, *out_offset
+ * (which may be NULL) is the index of the first byte of the first sequence at fault. data may be
+ * NULL when size is 0.
+ */
 bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset);
+
+/* Whether up to 64 bytes are all ASCII, by loads that overlap at the end. */
+static inline bool evzmq__utf8_is_short_ascii(const unsigned char *bytes, size_t size)
+{
+    if (size >= 16) {
+#if defined(__SSE2__)
+        __m128i all = _mm_loadu_si128((const __m128i *)(const void *)(bytes + size - 16));
+        for (size_t i = 0; i + 16 < size; i += 16) {
+            all = _mm_or_si128(all, _mm_loadu_si128((const __m128i *)(const void *)(bytes + i)));
+        }
+        return _mm_movemask_epi8(all) == 0;
+#else
+        uint64_t all;
+        memcpy(&all, bytes + size - 8, sizeof(all));
+        for (size_t i = 0; i + 8 < size; i += 8) {
+            uint64_t word;
+            memcpy(&word, bytes + i, sizeof(word));
+            all |= word;
+        }
+        return (all & EVZMQ__UTF8_HIGH_BITS) == 0;
+#endif
+    }
+    if (size >= 8) {
+        uint64_t head;
+        uint64_t tail;
+        memcpy(&head, bytes, sizeof(head));
+        memcpy(&tail, bytes + size - 8, sizeof(tail));
+        return ((head | tail) & EVZMQ__UTF8_HIGH_BITS) == 0;
+    }
+    if (size >= 4) {
+        uint32_t head;
+        uint32_t tail;
+        memcpy(&head, bytes, sizeof(head));
+        memcpy(&tail, bytes + size - 4, sizeof(tail));
+        return ((head | tail) & UINT32_C(0x80808080)) == 0;
+    }
+    unsigned all = 0;
+    for (size_t i = 0; i < size; i++) {
+        all |= bytes[i];
+    }
+    return all < 0x80;
+}
+
+/* evzmq__utf8_valid() with the usual case inline: a short string that is ASCII. */
+static inline bool evzmq__utf8_valid_field(const void *data, size_t size, size_t *out_offset)
+{
+    return (size <= 64 && evzmq__utf8_is_short_ascii(data, size)) ||
+           evzmq__utf8_valid(data, size, out_offset);
+}
 
 #endif /* EVZMQ_PLUGIN_UTF8_H */

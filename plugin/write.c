@@ -81,7 +81,7 @@ static int enqueue(struct evzmq_socket *socket, struct evzmq__part *parts, size_
     }
     /* The key is copied when the lane is made, so it may lie in the message itself. */
     const bool routes = socket->type->routes;
-    const void *key = routes ? message->parts[0].data : NULL;
+    const void *key = routes ? evzmq__part_data(&message->parts[0]) : NULL;
     const size_t key_size = routes ? message->parts[0].size : 0;
     message->entry.bytes = bytes;
     message->parts_sent = parts_sent;
@@ -102,6 +102,25 @@ static int enqueue(struct evzmq_socket *socket, struct evzmq__part *parts, size_
     return 0;
 }
 
+/* Goes on with a message that is half sent and for which the queue has no memory. It cannot be left
+ * so: what is sent next would become part of it. What interrupted it is a signal, or a lack of
+ * memory. Returns 0, or -1 with ENOMEM. */
+static int finish_half_sent(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                            size_t parts_sent)
+{
+    enum { CALLS_MAX = 1000 };
+    bool restarted = false;
+    int result = -1;
+    for (int calls = 0; calls < CALLS_MAX && result < 0 && parts_sent > 0; calls++) {
+        result = evzmq__parts_send(parts, count, socket->zmq_socket, &parts_sent, &restarted);
+    }
+    socket->counters.restarts += restarted;
+    if (result < 0) {
+        errno = ENOMEM;
+    }
+    return result;
+}
+
 static void count_sent(struct evzmq_socket *socket, size_t bytes, struct evzmq_message *whole)
 {
     socket->counters.messages_out++;
@@ -115,7 +134,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     if (check_writable(socket) < 0) {
         return -1;
     }
-    const void *key = socket->type->routes ? parts[0].data : NULL;
+    const void *key = socket->type->routes ? evzmq__part_data(&parts[0]) : NULL;
     const size_t key_size = key == NULL ? 0 : parts[0].size;
     size_t bytes = 0;
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +162,10 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
         return -1;
     }
     if (enqueue(socket, parts, count, whole, bytes, parts_sent) < 0) {
-        return -1;
+        if (finish_half_sent(socket, parts, count, parts_sent) < 0) {
+            return -1;
+        }
+        count_sent(socket, bytes, whole);
     }
     socket->reply_due = false;
     evzmq__socket_attend(socket);

@@ -50,7 +50,8 @@ static int take_flood(struct run *run, struct lateness *timer, double *out_rate)
 {
     struct peer_order order = flood_order(run);
     void *socket =
-        place_bind(run->zmq_context, ZMQ_PULL, BENCH_IPC, order.endpoint, sizeof(order.endpoint));
+        place_bind(run->zmq_context, ZMQ_PULL, BENCH_IPC, peer_high_water_mark(order.chars),
+                   order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }

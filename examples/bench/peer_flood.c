@@ -98,7 +98,7 @@ static void *open_socket(const struct peer_task *task)
         return NULL;
     }
     const int timeout = SEND_TIMEOUT_MS;
-    if (place_set_up(socket) != 0 ||
+    if (place_set_up(socket, peer_high_water_mark(task->order->chars)) != 0 ||
         zmq_setsockopt(socket, ZMQ_SNDTIMEO, &timeout, sizeof(timeout)) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {
         const int error = zmq_errno();

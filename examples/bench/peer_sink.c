@@ -10,7 +10,7 @@
 void peer_sink(struct peer_task *task, struct peer_result *out)
 {
     void *socket = zmq_socket(task->zmq_context, ZMQ_PULL);
-    if (socket == NULL || place_set_up(socket) != 0 ||
+    if (socket == NULL || place_set_up(socket, peer_high_water_mark(task->order->chars)) != 0 ||
         zmq_bind(socket, task->order->endpoint) != 0) {
         out->error = zmq_errno();
     }

@@ -147,7 +147,7 @@ void peer_echo_adapter(struct peer_task *task, struct peer_result *out)
 {
     struct player player = {.game = NULL};
     void *socket = zmq_socket(task->zmq_context, ZMQ_PAIR);
-    if (socket == NULL || place_set_up(socket) != 0 ||
+    if (socket == NULL || place_set_up(socket, PEER_HIGH_WATER_MARK) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {
         player.error = zmq_errno();
     } else if (sit_down(&player, socket, send_back) != 0) {

@@ -22,10 +22,12 @@ int pingpong_note(struct pingpong *game, const void *data, size_t size)
         memcpy(&number, data, sizeof(number));
     }
     game->wrong |= size != game->size || number != game->echoes;
-    if (game->echoes == 0) {
+    game->echoes++;
+    if (game->echoes <= UNRECORDED) {
         game->begin_ns = now_ns;
+        return !game->wrong;
     }
-    if (game->echoes++ >= UNRECORDED && game->count < game->count_max) {
+    if (game->count < game->count_max) {
         game->trip_us[game->count++] = (double)(now_ns - game->sent_ns) / 1e3;
     }
     return !game->wrong && now_ns - game->begin_ns < game->run_ns;
@@ -73,7 +75,7 @@ int pingpong_bare(void *zmq_socket, struct pingpong *game)
 void peer_echo_bare(struct peer_task *task, struct peer_result *out)
 {
     void *socket = zmq_socket(task->zmq_context, ZMQ_PAIR);
-    if (socket == NULL || place_set_up(socket) != 0 ||
+    if (socket == NULL || place_set_up(socket, PEER_HIGH_WATER_MARK) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {
         out->error = zmq_errno();
     }

@@ -42,7 +42,7 @@ int place_open(void)
         directory[0] = '\0';
         return report_error("cannot make a directory in %s: %s", parent, strerror(error));
     }
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
         struct sigaction action;
         memset(&action, 0, sizeof(action));
@@ -71,9 +71,8 @@ int place_endpoint(enum bench_transport transport, char *out, size_t size)
     return length > 0 && (size_t)length < size ? 0 : report_error("an endpoint is too long");
 }
 
-int place_set_up(void *zmq_socket)
+int place_set_up(void *zmq_socket, int mark)
 {
-    const int mark = PEER_HIGH_WATER_MARK;
     const int linger = 0;
     const int patience = PEER_PATIENCE_MS;
     if (zmq_setsockopt(zmq_socket, ZMQ_RCVHWM, &mark, sizeof(mark)) != 0 ||
@@ -84,7 +83,7 @@ int place_set_up(void *zmq_socket)
     return zmq_setsockopt(zmq_socket, ZMQ_RCVTIMEO, &patience, sizeof(patience));
 }
 
-void *place_bind(void *zmq_context, int type, enum bench_transport transport, char *out,
+void *place_bind(void *zmq_context, int type, enum bench_transport transport, int mark, char *out,
                  size_t size)
 {
     void *socket = zmq_socket(zmq_context, type);
@@ -92,7 +91,7 @@ void *place_bind(void *zmq_context, int type, enum bench_transport transport, ch
         report_error("cannot make a socket: %s", zmq_strerror(zmq_errno()));
         return NULL;
     }
-    if (place_endpoint(transport, out, size) == 0 && place_set_up(socket) == 0 &&
+    if (place_endpoint(transport, out, size) == 0 && place_set_up(socket, mark) == 0 &&
         zmq_bind(socket, out) == 0 && zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, out, &size) == 0) {
         return socket;
     }

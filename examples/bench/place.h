@@ -16,14 +16,14 @@ int place_open(void);
 int place_endpoint(enum bench_transport transport, char *out, size_t size);
 
 /*
- * A socket of the type, set up as all sockets here (see PEER_HIGH_WATER_MARK), bound to an endpoint
+ * A socket of the type, set up as all sockets here, with a high water mark, bound to an endpoint
  * of its own, which *out tells. Returns NULL after saying why.
  */
-void *place_bind(void *zmq_context, int type, enum bench_transport transport, char *out,
+void *place_bind(void *zmq_context, int type, enum bench_transport transport, int mark, char *out,
                  size_t size);
 
 /* Sets up a socket in that way. Returns 0, or -1 with errno. */
-int place_set_up(void *zmq_socket);
+int place_set_up(void *zmq_socket, int mark);
 
 /* Removes the file that the last endpoint left. */
 void place_clear(void);

@@ -107,8 +107,9 @@ static int measure(struct run *run, struct measured_case *measured, size_t subje
                                .chars = measured->chars,
                                .form = form_of(run->options)};
     struct peer *peer = measured->transport == BENCH_INPROC ? run->thread : run->process;
-    void *socket = place_bind(run->zmq_context, ZMQ_PULL, measured->transport, order.endpoint,
-                              sizeof(order.endpoint));
+    void *socket =
+        place_bind(run->zmq_context, ZMQ_PULL, measured->transport,
+                   peer_high_water_mark(order.chars), order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }

@@ -89,7 +89,8 @@ enum evzmq_context_peers {
     /** Processes with the effective user id of this one, whatever the directory's and the file's
      * mode say. Abstract names (ipc://@name) have no mode: this is their only protection. */
     EVZMQ_CONTEXT_PEERS_SAME_USER = 0,
-    /** Whoever the file system lets in; anyone, for abstract names. */
+    /** Whoever the file system lets in; anyone, for abstract names. A socket file keeps the mode
+     * that the umask gives it, and its directory may be one that others write to. */
     EVZMQ_CONTEXT_PEERS_ANY
 };
 
@@ -177,7 +178,9 @@ EVZMQ_API int evzmq_context_close_socket(struct evzmq_context *context, void *zm
  * - "ipc:///path": refused with EADDRINUSE when something accepts connections there, or another
  * evzmq context holds it: libzmq would take the path from it and say nothing. A socket that a dead
  * process of the same user left is replaced; anything else there is left alone (EEXIST). A file
- * "<path>.lock" stands beside the socket while it is bound.
+ * "<path>.lock" stands beside the socket while it is bound; a killed process leaves both for the
+ * next one to take over. The path's directory must be as evzmq_context_get_directory() says, unless
+ * EVZMQ_CONTEXT_PEERS_ANY was asked for.
  * - "ipc://@name": an abstract name.
  * - anything else goes to zmq_bind(3) as it is; tcp gets the context's heartbeats, unless the
  * program has set ZMQ_HEARTBEAT_IVL.
@@ -223,7 +226,8 @@ EVZMQ_API const char *evzmq_context_get_endpoint(const struct evzmq_context *con
  * The directory it is made in must be one that no other user can tamper with: it and all above it
  * belong to this user or to root and are writable by nobody else, or have the sticky bit, as /tmp
  * has; and it is no symbolic link. Directories that killed processes of this user left there are
- * removed: every living one holds a lock (flock(2)) on its own.
+ * removed: every living one holds a lock (flock(2)) on its own. A
+ * forked child shares that lock until it frees the context, executes another program or ends.
  *
  * @return the path, which lives until evzmq_context_free(); or NULL, with a text in
  * evzmq_context_get_error() and EINVAL (NULL context), EACCES (another user could tamper with it),

@@ -12,6 +12,8 @@
 #include <evzmq/monitor.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
+#include <evzmq/records.h>
+#include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
 #include <evzmq/worker.h>

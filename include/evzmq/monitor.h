@@ -38,7 +38,8 @@ enum evzmq_monitor_event_type {
     EVZMQ_MONITOR_CONNECT_DELAYED = 0x0002, /**< a connection is being made */
     EVZMQ_MONITOR_CONNECT_RETRIED = 0x0004, /**< it failed, and will be tried after interval_ms */
     EVZMQ_MONITOR_LISTENING = 0x0008, /**< the socket is bound; fd */
-    EVZMQ_MONITOR_BIND_FAILED = 0x0010, /**< error */
+    EVZMQ_MONITOR_BIND_FAILED = 0x0010, /**< error. It is the one to trust: with this event
+                                           monitored, zmq_bind(3) itself may leave another errno. */
     EVZMQ_MONITOR_ACCEPTED = 0x0020, /**< a peer connected; fd. The handshake follows. */
     EVZMQ_MONITOR_ACCEPT_FAILED = 0x0040, /**< error; at most
                                              EVZMQ_MONITOR_ACCEPT_FAILED_PER_SECOND */

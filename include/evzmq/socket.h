@@ -44,7 +44,8 @@ enum evzmq_options {
     /**
      * evzmq_socket_free() also closes the ZeroMQ socket. A linger of -1 (libzmq's default, with
      * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS first.
-     * Without the option the ZeroMQ socket is the caller's again after the free.
+     * A socket that an evzmq_context made is taken off that context's list, and its ipc files are
+     * removed. Without the option the ZeroMQ socket is the caller's again after the free.
      */
     EVZMQ_OPT_CLOSE_ON_FREE = 1 << 0
 };
@@ -127,7 +128,8 @@ typedef void (*evzmq_event_cb)(struct evzmq_socket *socket, const struct evzmq_e
 
 /** How messages reach the read callback. The callback sees the same message whichever it is. */
 enum evzmq_receive_mode {
-    EVZMQ_RECEIVE_AUTO = 0, /**< into the buffer up to a measured size, in place above */
+    /** Whatever was measured to be fastest: today in place, for every size. */
+    EVZMQ_RECEIVE_AUTO = 0,
     EVZMQ_RECEIVE_INTO, /**< copied into the base's receive buffer; larger ones than that spill */
     EVZMQ_RECEIVE_IN_PLACE, /**< decoded in libzmq's own memory */
     EVZMQ_RECEIVE_OWNED /**< copied into a fresh allocation each; for comparison, not for use */

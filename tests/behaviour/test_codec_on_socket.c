@@ -303,6 +303,41 @@ static void a_kept_message_outlives_its_socket_and_is_decoded_again_on_request(v
     evzmq_codec_free(codec);
 }
 
+static void read_and_try_to_change(struct probe *p, struct evzmq_message *message)
+{
+    struct evzmq_decode_error error;
+    char bytes[] = "bytes";
+
+    (void)p;
+    assert_errno(evzmq_message_add(message, "x", 1), EINVAL);
+    assert_errno(evzmq_message_add_reference(message, bytes, 5, NULL, NULL), EINVAL);
+    assert_errno(evzmq_message_decode(message, evzmq_codec_raw(), &error), EINVAL);
+    evzmq_message_free(message); /* It is not ours: nothing happens. */
+    assert_int_equal(evzmq_message_get_part_count(message), 2);
+    assert_part(message, 1, "lent", 4);
+    errno = 0;
+    assert_null(evzmq_message_get_part(message, 2, NULL));
+    assert_int_equal(errno, EINVAL);
+}
+
+static void a_lent_message_cannot_be_changed_or_freed(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = read_and_try_to_change};
+    void *pull = NULL;
+    void *push = NULL;
+
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+    probe_attach(f, &p, pull, 0);
+    probe_enable(&p, EV_READ);
+    for (size_t mode = EVZMQ_RECEIVE_AUTO; mode <= EVZMQ_RECEIVE_OWNED; mode++) {
+        assert_ok(evzmq_socket_set_receive_mode(p.socket, (enum evzmq_receive_mode)mode));
+        peer_send_text(push, "a|lent");
+        run_until(f, p.reads == mode + 1);
+    }
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -315,6 +350,7 @@ int main(void)
         claim(an_undecodable_request_is_answered_empty_and_rep_lives_on),
         claim(an_undecodable_request_may_be_answered_by_the_event_callback),
         claim(a_kept_message_outlives_its_socket_and_is_decoded_again_on_request),
+        claim(a_lent_message_cannot_be_changed_or_freed),
     };
 
     return run_claims(tests);

@@ -50,17 +50,17 @@ static void check_circle(struct fixture *f, enum transport transport, int hwm, s
 
 static void one_ball_at_the_smallest_mark_never_gets_stuck(void **state)
 {
-    check_circle(*state, TRANSPORT_INPROC, 1, 1, 20000);
-    check_circle(*state, TRANSPORT_IPC, 1, 1, 5000);
-    check_circle(*state, TRANSPORT_TCP, 1, 1, 5000);
+    check_circle(*state, TRANSPORT_INPROC, 1, 1, 5000);
+    check_circle(*state, TRANSPORT_IPC, 1, 1, 2000);
+    check_circle(*state, TRANSPORT_TCP, 1, 1, 2000);
 }
 
 static void more_balls_than_the_pipes_hold_never_get_stuck(void **state)
 {
-    check_circle(*state, TRANSPORT_INPROC, 1, 50, 20000);
-    check_circle(*state, TRANSPORT_IPC, 1, 200, 20000);
-    check_circle(*state, TRANSPORT_TCP, 1, 200, 20000);
-    check_circle(*state, TRANSPORT_TCP, 1000, 500, 50000);
+    check_circle(*state, TRANSPORT_INPROC, 1, 50, 5000);
+    check_circle(*state, TRANSPORT_IPC, 1, 200, 5000);
+    check_circle(*state, TRANSPORT_TCP, 1, 200, 5000);
+    check_circle(*state, TRANSPORT_TCP, 1000, 500, 20000);
 }
 
 struct thrower {
@@ -100,7 +100,7 @@ static void a_peer_in_another_thread_gets_every_echo(void **state)
     struct fixture *const f = *state;
 
     for (enum transport transport = TRANSPORT_INPROC; transport < TRANSPORTS; transport++) {
-        struct thrower thrower = {.context = f->context, .rounds = 10000};
+        struct thrower thrower = {.context = f->context, .rounds = 3000};
         struct probe p = {.on_read = echo_back};
         void *const dealer = peer_new(f, ZMQ_DEALER);
         pthread_t thread;
@@ -140,7 +140,7 @@ static void a_storm_of_signals_loses_and_repeats_nothing(void **state)
     struct fixture *const f = *state;
     struct sigaction action = {.sa_handler = ignore_signal}; /* No SA_RESTART. */
     struct sigaction before;
-    struct thrower thrower = {.context = f->context, .rounds = 20000};
+    struct thrower thrower = {.context = f->context, .rounds = 5000};
     struct probe p = {.on_read = echo_back};
     void *const dealer = peer_new(f, ZMQ_DEALER);
     pthread_t self = pthread_self();

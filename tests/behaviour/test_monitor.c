@@ -81,6 +81,7 @@ static void watch_open(struct fixture *f, struct watch *w, void *peer, unsigned 
     w->f = f;
     w->monitor = evzmq_monitor_new(f->base, f->context, peer, events, on_event, w);
     assert_non_null(w->monitor);
+    f->attached++;
 }
 
 static void watch_close(struct watch *w)
@@ -88,6 +89,7 @@ static void watch_close(struct watch *w)
     struct evzmq_monitor *const monitor = w->monitor;
 
     w->monitor = NULL;
+    w->f->attached--;
     evzmq_monitor_free(monitor);
 }
 
@@ -156,7 +158,7 @@ static void a_bind_that_fails_later_is_reported_with_its_reason(void **state)
 
     peer_bind(f, first, TRANSPORT_TCP, endpoint);
     watch_open(f, &w, second, EVZMQ_MONITOR_BIND_FAILED);
-    assert_errno(zmq_bind(second, endpoint), EADDRINUSE);
+    assert_int_equal(zmq_bind(second, endpoint), -1); /* libzmq overwrites errno meanwhile. */
     run_until(f, w.all == 1);
     assert_int_equal(last(&w, EVZMQ_MONITOR_BIND_FAILED)->error, EADDRINUSE);
     assert_int_equal(last(&w, EVZMQ_MONITOR_BIND_FAILED)->fd, -1);
@@ -572,25 +574,35 @@ static void a_flood_of_failures_to_accept_is_limited(void **state)
     struct sockaddr_in address = {.sin_family = AF_INET};
     struct rlimit before;
     struct rlimit none;
+    int clients[16]; /* libzmq may yet close a few descriptors, and accept as many. */
 
     watch_open(f, &w, pull, EVZMQ_MONITOR_ACCEPT_FAILED);
     peer_bind(f, pull, TRANSPORT_TCP, endpoint);
     fixture_glance(f);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons((uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10));
-    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    for (size_t i = 0; i < 16; i++) {
+        clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+    }
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = before;
-    none.rlim_cur = 0;
+    const int lowest_free = dup(clients[0]);
+    assert_true(lowest_free > 0);
+    (void)close(lowest_free);
+    none.rlim_cur = (rlim_t)lowest_free; /* Not less: poll() would fail too. */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    assert_int_equal(connect(client, (struct sockaddr *)&address, sizeof address), 0);
-    run_until(f, stats_of(&w).accept_failed_dropped >= 100);
+    for (size_t i = 0; i < 16; i++) {
+        assert_int_equal(connect(clients[i], (struct sockaddr *)&address, sizeof address), 0);
+    }
+    run_until(f, stats_of(&w).accept_failed_dropped >= 100 && w.all >= 1);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_true(stats_of(&w).delivered >= 1);
     assert_true(stats_of(&w).received >
                 stats_of(&w).delivered + EVZMQ_MONITOR_ACCEPT_FAILED_PER_SECOND);
     assert_int_equal(last(&w, EVZMQ_MONITOR_ACCEPT_FAILED)->error, EMFILE);
-    (void)close(client);
+    for (size_t i = 0; i < 16; i++) {
+        (void)close(clients[i]);
+    }
     watch_close(&w);
 }
 
@@ -649,6 +661,7 @@ static void every_allocation_may_fail(void **state)
         assert_true(w.monitor != NULL || errno == ENOMEM);
     }
     allocations_fail_at(0);
+    f->attached++;
     peer_bind(f, pull, TRANSPORT_IPC, endpoint);
     run_until(f, w.all == 1);
     watch_close(&w);

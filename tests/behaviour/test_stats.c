@@ -24,7 +24,7 @@ static void messages_and_bytes_are_counted_exactly_both_ways(void **state)
     peer_send_text(peer, "12345|678");
     peer_send_text(peer, "");
     peer_send_text(peer, "9");
-    run_until(f, p.reads == 3);
+    run_until(f, p.reads == 3 && probe_stats(&p).receive_eagains >= 1);
     assert_ok(evzmq_socket_write_parts(p.socket, parts, 2));
     assert_ok(evzmq_socket_write(p.socket, "defg", 4));
     stats = probe_stats(&p);
@@ -33,7 +33,6 @@ static void messages_and_bytes_are_counted_exactly_both_ways(void **state)
     assert_int_equal(stats.messages_out, 2);
     assert_int_equal(stats.bytes_out, 7);
     assert_true(stats.wakeups >= 1);
-    assert_true(stats.receive_eagains >= 1);
     assert_int_equal(stats.queue_messages_peak, 0);
     probe_free(&p);
 }

@@ -211,6 +211,40 @@ static void a_message_queued_without_a_peer_costs_no_wakeups(void **state)
     probe_free(&p);
 }
 
+/* A peer that does not read, as one that was stopped would: the fd is readable for ever to those
+ * who wait for output the wrong way. */
+static void a_full_pipe_costs_no_wakeups_until_its_peer_reads(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (enum transport transport = TRANSPORT_INPROC; transport < TRANSPORTS; transport++) {
+        struct probe p = {0};
+        char endpoint[ENDPOINT_SIZE];
+        static char padding[20000];
+        size_t before = 0;
+        void *const push = peer_new(f, ZMQ_PUSH);
+        void *const pull = peer_new(f, ZMQ_PULL);
+
+        peer_set_int(push, ZMQ_SNDHWM, 1);
+        peer_set_int(pull, ZMQ_RCVHWM, 1);
+        peer_bind(f, pull, transport, endpoint);
+        peer_connect(push, endpoint);
+        probe_attach(f, &p, push, 0);
+        for (uint64_t i = 0; i < 900; i++) {
+            memcpy(padding, &i, sizeof i);
+            assert_ok(evzmq_socket_write(p.socket, padding, sizeof padding));
+        }
+        do { /* Until the transport's own buffers are full, too. */
+            before = evzmq_socket_get_queued(p.socket, NULL);
+            fixture_run_for(f, 100);
+        } while (evzmq_socket_get_queued(p.socket, NULL) < before);
+        assert_true(before > 100);
+        check_idle(f, &p, 2);
+        pump_recv_sequence(f, pull, 0, 900);
+        probe_free(&p);
+    }
+}
+
 static void messages_waiting_while_disabled_cost_no_wakeups(void **state)
 {
     struct fixture *const f = *state;
@@ -379,6 +413,7 @@ int main(void)
         claim(a_disabled_socket_still_looks_after_its_peers),
         claim(an_idle_socket_of_any_type_costs_no_wakeups),
         claim(a_message_queued_without_a_peer_costs_no_wakeups),
+        claim(a_full_pipe_costs_no_wakeups_until_its_peer_reads),
         claim(messages_waiting_while_disabled_cost_no_wakeups),
         claim(a_timer_and_a_second_socket_go_on_under_a_flooding_sender),
         claim(two_full_sockets_take_turns),

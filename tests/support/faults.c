@@ -29,7 +29,7 @@ static void *watched;
 static struct plan plans[PLANS];
 static size_t plan_count;
 static size_t counts[KINDS];
-static size_t made;
+static size_t made[KINDS];
 static char text[16384];
 
 /* The linker's names. */
@@ -69,7 +69,7 @@ void faults_begin(void *zmq_socket)
     memset(plans, 0, sizeof(plans));
     memset(counts, 0, sizeof(counts));
     plan_count = 0;
-    made = 0;
+    memset(made, 0, sizeof(made));
     text[0] = '\0';
     watched = zmq_socket;
     active = true;
@@ -102,18 +102,23 @@ void faults_before(unsigned calls, size_t n, void (*run)(void *arg), void *arg)
     plan->arg = arg;
 }
 
-size_t faults_count(unsigned calls)
+static size_t sum(const size_t *numbers, unsigned calls)
 {
-    size_t sum = 0;
+    size_t result = 0;
     for (unsigned i = 0; i < KINDS; i++) {
-        sum += (calls & (1u << i)) != 0 ? counts[i] : 0;
+        result += (calls & (1u << i)) != 0 ? numbers[i] : 0;
     }
-    return sum;
+    return result;
 }
 
-size_t faults_made(void)
+size_t faults_count(unsigned calls)
 {
-    return made;
+    return sum(counts, calls);
+}
+
+size_t faults_made(unsigned calls)
+{
+    return sum(made, calls);
 }
 
 const char *faults_log(void)
@@ -181,16 +186,18 @@ static bool pass(enum fault_call call)
     if (!active || inside) {
         return true;
     }
-    for (unsigned i = 0; i < KINDS; i++) {
-        counts[i] += call == 1u << i;
+    unsigned kind = 0;
+    while (call != 1u << kind) {
+        kind++;
     }
+    counts[kind]++;
     bool fails = false;
     for (size_t i = 0; i < plan_count; i++) {
         if ((plans[i].calls & (unsigned)call) != 0) {
             fails = plan_applies(&plans[i]) || fails;
         }
     }
-    made += fails;
+    made[kind] += fails;
     return !fails;
 }
 

@@ -54,8 +54,8 @@ void faults_before(unsigned calls, size_t n, void (*run)(void *arg), void *arg);
 /** How many calls of these kinds there were, failed ones included. */
 size_t faults_count(unsigned calls);
 
-/** How many calls were made to fail. */
-size_t faults_made(void);
+/** How many calls of these kinds were made to fail. */
+size_t faults_made(unsigned calls);
 
 /** What was called on the watched socket, in order, separated by spaces: "recv", "send" and
  * "look"; a + means that more parts follow, an error is written as recv!EAGAIN. */

@@ -1,0 +1,528 @@
+/*
+ * schema.c: from the tables of a program to the state of a codec. Each schema is checked, then
+ * compiled into a struct evzmq__program; what it refers to comes first, so that a program never
+ * points to a half-built one and a schema that refers to itself is noticed.
+ */
+#include "schema.h"
+
+#include <errno.h>
+#include <stdalign.h>
+
+#include <evzmq/message.h>
+
+#include "base.h"
+
+#define FLAGS_KNOWN (EVZMQ_REQUIRED | EVZMQ_NILABLE | EVZMQ_NILABLE_MEMBER)
+
+/* A schema on its way to a state. */
+struct builder {
+    struct evzmq__schema_state *state;
+    bool is_open[EVZMQ_SCHEMAS_MAX]; /* the program at that place is not complete yet */
+    struct evzmq_schema_fault fault;
+};
+
+struct kind_layout {
+    uint8_t size;
+    uint8_t align;
+};
+
+#define KIND_LAYOUT(type)                                                                          \
+    {                                                                                              \
+        sizeof(type), alignof(type)                                                                \
+    }
+
+static const struct kind_layout kind_layouts[] = {
+    [EVZMQ_KIND_BOOL] = KIND_LAYOUT(bool),
+    [EVZMQ_KIND_INT8] = KIND_LAYOUT(int8_t),
+    [EVZMQ_KIND_INT16] = KIND_LAYOUT(int16_t),
+    [EVZMQ_KIND_INT32] = KIND_LAYOUT(int32_t),
+    [EVZMQ_KIND_INT64] = KIND_LAYOUT(int64_t),
+    [EVZMQ_KIND_UINT8] = KIND_LAYOUT(uint8_t),
+    [EVZMQ_KIND_UINT16] = KIND_LAYOUT(uint16_t),
+    [EVZMQ_KIND_UINT32] = KIND_LAYOUT(uint32_t),
+    [EVZMQ_KIND_UINT64] = KIND_LAYOUT(uint64_t),
+    [EVZMQ_KIND_INTEGER] = KIND_LAYOUT(struct evzmq_integer),
+    [EVZMQ_KIND_FLOAT32] = KIND_LAYOUT(float),
+    [EVZMQ_KIND_FLOAT64] = KIND_LAYOUT(double),
+    [EVZMQ_KIND_STR] = KIND_LAYOUT(struct evzmq_str),
+    [EVZMQ_KIND_BIN] = KIND_LAYOUT(struct evzmq_bytes),
+    [EVZMQ_KIND_ANY] = KIND_LAYOUT(struct evzmq_any),
+    [EVZMQ_KIND_MAP] = KIND_LAYOUT(struct evzmq_any),
+    [EVZMQ_KIND_STR_MAP] = KIND_LAYOUT(struct evzmq_any),
+    [EVZMQ_KIND_LIST] = KIND_LAYOUT(struct evzmq_any),
+    [EVZMQ_KIND_MAP_LIST] = KIND_LAYOUT(struct evzmq_any),
+    [EVZMQ_KIND_CHOICE] = KIND_LAYOUT(struct evzmq_choice),
+    [EVZMQ_KIND_RECORD] = KIND_LAYOUT(const void *),
+    [EVZMQ_KIND_UNION] = KIND_LAYOUT(struct evzmq_union),
+    [EVZMQ_KIND_ARRAY] = KIND_LAYOUT(EVZMQ_ARRAY_OF(char)),
+};
+
+size_t evzmq__kind_size(unsigned kind)
+{
+    return kind_layouts[kind].size;
+}
+
+/* Notes a fault unless one was noted before; false. */
+static bool fault(struct builder *builder, const struct evzmq_schema *schema,
+                  const struct evzmq_field *field, const char *reason)
+{
+    if (builder->fault.reason == NULL) {
+        builder->fault = (struct evzmq_schema_fault){schema, field, reason};
+    }
+    errno = EINVAL;
+    return false;
+}
+
+static struct kind_layout member_layout(const struct evzmq_field *field)
+{
+    const bool is_pointer =
+        (field->flags & EVZMQ_NILABLE) != 0 && evzmq__kind_is_number(field->kind);
+    return kind_layouts[is_pointer ? EVZMQ_KIND_RECORD : field->kind];
+}
+
+static const char *check_choice(const struct evzmq_field *field)
+{
+    const unsigned arrays = EVZMQ_CHOICE_BIT(STR_ARRAY) | EVZMQ_CHOICE_BIT(LIST);
+    const struct evzmq_choice *const choice = field->default_value;
+    if (field->alternatives == 0 || (field->alternatives & EVZMQ_CHOICE_BIT(NIL)) != 0 ||
+        field->alternatives >= EVZMQ_CHOICE_BIT(KINDS)) {
+        return "a choice needs alternatives, and nil is not one of them but EVZMQ_NILABLE";
+    }
+    if ((field->alternatives & arrays) == arrays) {
+        return "an array of strings and an array of anything cannot be told apart";
+    }
+    if (choice != NULL && choice->kind != EVZMQ_CHOICE_NIL &&
+        ((unsigned)choice->kind >= EVZMQ_CHOICE_KINDS ||
+         (field->alternatives & (1u << (unsigned)choice->kind)) == 0)) {
+        return "the default of a choice is not one of its alternatives";
+    }
+    return NULL;
+}
+
+/* What is wrong with the kind of a field and what belongs to the kind; NULL for nothing. */
+static const char *check_kind(const struct evzmq_field *field)
+{
+    const bool is_number = evzmq__kind_is_number(field->kind);
+    if (field->kind < EVZMQ_KIND_BOOL || field->kind > EVZMQ_KIND_ARRAY) {
+        return "no such kind";
+    }
+    if ((field->flags & ~FLAGS_KNOWN) != 0) {
+        return "unknown flags";
+    }
+    if (is_number && !(field->flags & EVZMQ_NILABLE) != !(field->flags & EVZMQ_NILABLE_MEMBER)) {
+        return "a number that may be nil is declared with EVZMQ_FIELD_NILABLE";
+    }
+    switch (field->kind) {
+    case EVZMQ_KIND_CHOICE:
+        return check_choice(field);
+    case EVZMQ_KIND_RECORD:
+        return field->schema == NULL || field->schema->layout == EVZMQ_LAYOUT_UNION
+                   ? "a nested record needs the schema of a record"
+                   : NULL;
+    case EVZMQ_KIND_UNION:
+        return field->schema == NULL || field->schema->layout != EVZMQ_LAYOUT_UNION
+                   ? "a union needs the schema of a union"
+                   : NULL;
+    case EVZMQ_KIND_ARRAY:
+        if (field->element_kind == EVZMQ_KIND_RECORD) {
+            return field->schema == NULL || field->schema->layout == EVZMQ_LAYOUT_UNION
+                       ? "an array of records needs the schema of a record"
+                       : NULL;
+        }
+        return field->element_kind < EVZMQ_KIND_BOOL || field->element_kind > EVZMQ_KIND_BIN
+                   ? "an array of elements of that kind is not possible"
+                   : NULL;
+    default:
+        return NULL;
+    }
+}
+
+static const char *check_place(const struct evzmq_schema *schema, size_t offset, size_t size,
+                               size_t align)
+{
+    if (size > schema->record_size || offset > schema->record_size - size) {
+        return "the member is not within the struct";
+    }
+    if (offset % align != 0 || schema->record_size % align != 0) {
+        return "the member or the struct is not aligned";
+    }
+    return NULL;
+}
+
+static bool overlaps(size_t offset, size_t size, size_t other_offset, size_t other_size)
+{
+    return offset < other_offset + other_size && other_offset < offset + size;
+}
+
+static bool check_field(struct builder *builder, const struct evzmq_schema *schema, size_t index)
+{
+    const struct evzmq_field *const field = &schema->fields[index];
+    const char *reason = field->name == NULL ? "a field needs a name" : check_kind(field);
+    if (reason != NULL) {
+        return fault(builder, schema, field, reason);
+    }
+    const struct kind_layout layout = member_layout(field);
+    if (field->size != layout.size) {
+        return fault(builder, schema, field, "the member has not the size of its kind");
+    }
+    reason = check_place(schema, field->offset, field->size, layout.align);
+    if (reason != NULL) {
+        return fault(builder, schema, field, reason);
+    }
+    if (schema->absent_offset != EVZMQ_ABSENT_NONE &&
+        overlaps(field->offset, field->size, schema->absent_offset, sizeof(uint64_t))) {
+        return fault(builder, schema, field, "the member is that of the absent fields too");
+    }
+    for (size_t i = 0; i < index; i++) {
+        const struct evzmq_field *const other = &schema->fields[i];
+        if (overlaps(field->offset, field->size, other->offset, other->size)) {
+            return fault(builder, schema, field, "two fields share a member");
+        }
+        if (strcmp(field->name, other->name) == 0) {
+            return fault(builder, schema, field, "two fields have the same name");
+        }
+    }
+    return true;
+}
+
+static bool check_record(struct builder *builder, const struct evzmq_schema *schema)
+{
+    if (schema->record_size == 0 || schema->record_size > EVZMQ_RECORD_SIZE_MAX) {
+        return fault(builder, schema, NULL, "the struct is empty or too large");
+    }
+    if (schema->field_size != sizeof(struct evzmq_field)) {
+        return fault(builder, schema, NULL, "made for another version of struct evzmq_field");
+    }
+    if (schema->field_count > EVZMQ_FIELDS_MAX ||
+        (schema->field_count != 0 && schema->fields == NULL)) {
+        return fault(builder, schema, NULL, "too many fields, or none where there should be some");
+    }
+    if (schema->tag != NULL && schema->layout != EVZMQ_LAYOUT_ARRAY) {
+        return fault(builder, schema, NULL, "only an array can have a tag");
+    }
+    if (schema->layout == EVZMQ_LAYOUT_BARE && schema->field_count != 1) {
+        return fault(builder, schema, NULL, "a bare record has exactly one field");
+    }
+    if (schema->absent_offset != EVZMQ_ABSENT_NONE) {
+        const char *const reason =
+            check_place(schema, schema->absent_offset, sizeof(uint64_t), alignof(uint64_t));
+        if (reason != NULL) {
+            return fault(builder, schema, NULL, reason);
+        }
+    }
+    for (size_t i = 0; i < schema->field_count; i++) {
+        if (!check_field(builder, schema, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool check_union(struct builder *builder, const struct evzmq_schema *schema)
+{
+    if (schema->members == NULL || schema->member_count == 0 ||
+        schema->member_count > EVZMQ_SCHEMAS_MAX) {
+        return fault(builder, schema, NULL, "a union without members, or with too many");
+    }
+    for (size_t i = 0; i < schema->member_count; i++) {
+        const struct evzmq_schema *const member = schema->members[i];
+        if (member == NULL || member->layout != EVZMQ_LAYOUT_ARRAY || member->tag == NULL) {
+            return fault(builder, schema, NULL, "the members of a union are tagged arrays");
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(member->tag, schema->members[j]->tag) == 0) {
+                return fault(builder, schema, NULL, "two members of a union have the same tag");
+            }
+        }
+    }
+    return true;
+}
+
+static bool check_schema(struct builder *builder, const struct evzmq_schema *schema, size_t nesting)
+{
+    if (schema == NULL) {
+        return fault(builder, schema, NULL, "no schema");
+    }
+    if (schema->size != sizeof(struct evzmq_schema)) {
+        return fault(builder, schema, NULL, "made for another version of struct evzmq_schema");
+    }
+    if (nesting > EVZMQ_SCHEMA_NESTING_MAX) {
+        return fault(builder, schema, NULL, "records are nested too deep");
+    }
+    switch (schema->layout) {
+    case EVZMQ_LAYOUT_ARRAY:
+    case EVZMQ_LAYOUT_MAP:
+    case EVZMQ_LAYOUT_BARE:
+        return check_record(builder, schema);
+    case EVZMQ_LAYOUT_UNION:
+        return check_union(builder, schema);
+    default:
+        return fault(builder, schema, NULL, "no such layout");
+    }
+}
+
+static bool compile(struct builder *builder, const struct evzmq_schema *schema, size_t nesting,
+                    const struct evzmq__program **out);
+
+/* Puts the default of a field into the image of its record. */
+static void fill_default(struct evzmq__program *program, const struct evzmq_field *field)
+{
+    static const uint64_t nothing[1] = {0};
+    unsigned char *const member = program->image + field->offset;
+    const bool is_nilable = (field->flags & EVZMQ_NILABLE) != 0;
+    if (field->default_value != NULL) {
+        memcpy(member, field->default_value, field->size);
+    } else if (evzmq__kind_is_span(field->kind) && !is_nilable) {
+        const struct evzmq_any any = evzmq__span_default(field->kind);
+        memcpy(member, &any, sizeof(any));
+    } else if (!is_nilable && (field->kind == EVZMQ_KIND_STR || field->kind == EVZMQ_KIND_BIN ||
+                               field->kind == EVZMQ_KIND_ARRAY)) {
+        /* All three begin with the pointer, which only nil leaves NULL. */
+        const void *const empty = nothing;
+        memcpy(member, &empty, sizeof(empty));
+    }
+}
+
+static bool compile_field(struct builder *builder, struct evzmq__program *program, size_t index,
+                          size_t nesting)
+{
+    const struct evzmq_field *const field = &program->schema->fields[index];
+    struct evzmq__field_op *const op = &program->ops[index];
+    const bool has_schema =
+        field->kind == EVZMQ_KIND_RECORD || field->kind == EVZMQ_KIND_UNION ||
+        (field->kind == EVZMQ_KIND_ARRAY && field->element_kind == EVZMQ_KIND_RECORD);
+    if (has_schema && !compile(builder, field->schema, nesting + 1, &op->program)) {
+        return false;
+    }
+    op->kind = (uint8_t)field->kind;
+    op->element_kind = (uint8_t)field->element_kind;
+    op->flags = (uint8_t)field->flags;
+    op->offset = (uint32_t)field->offset;
+    op->size = (uint32_t)field->size;
+    op->alternatives = field->alternatives;
+    op->name = field->name;
+    op->name_size = (uint32_t)strlen(field->name);
+    op->count_max = field->count_max == 0 ? EVZMQ_ARRAY_COUNT_DEFAULT : field->count_max;
+    if (field->kind == EVZMQ_KIND_CHOICE) {
+        op->element_kind = EVZMQ_KIND_STR;
+    }
+    op->element_size = op->element_kind == EVZMQ_KIND_RECORD && op->program != NULL
+                           ? (uint32_t)op->program->record_size
+                           : (uint32_t)evzmq__kind_size(op->element_kind);
+    if ((field->flags & EVZMQ_REQUIRED) != 0) {
+        program->required |= UINT64_C(1) << index;
+        program->required_count = (uint32_t)index + 1;
+    }
+    fill_default(program, field);
+    return true;
+}
+
+/* The bytes that an array with all its fields begins with. */
+static bool compile_prefix(struct evzmq__program *program)
+{
+    const size_t count = program->op_count + (program->tag != NULL ? 1u : 0u);
+    program->prefix_size = evzmq__wire_count_head_size(count) + program->tag_wire_size;
+    program->prefix = evzmq__malloc(program->prefix_size);
+    if (program->prefix == NULL) {
+        return false;
+    }
+    unsigned char *const tag = evzmq__wire_put_array_head(program->prefix, count);
+    if (program->tag != NULL) {
+        memcpy(tag, program->tag_wire, program->tag_wire_size);
+    }
+    return true;
+}
+
+static bool compile_record(struct builder *builder, struct evzmq__program *program, size_t nesting)
+{
+    const struct evzmq_schema *const schema = program->schema;
+    program->record_size = schema->record_size;
+    program->absent_offset = schema->absent_offset;
+    program->op_count = (uint32_t)schema->field_count;
+    program->image = evzmq__calloc(1, schema->record_size);
+    program->ops = evzmq__calloc(schema->field_count + 1, sizeof(*program->ops));
+    if (program->image == NULL || program->ops == NULL) {
+        return false;
+    }
+    if (schema->tag != NULL) {
+        program->tag = schema->tag;
+        program->tag_size = strlen(schema->tag);
+        program->tag_wire_size = evzmq__wire_str_head_size(program->tag_size) + program->tag_size;
+        program->tag_wire = evzmq__malloc(program->tag_wire_size);
+        if (program->tag_wire == NULL) {
+            return false;
+        }
+        memcpy(evzmq__wire_put_str_head(program->tag_wire, program->tag_size), schema->tag,
+               program->tag_size);
+    }
+    if (!compile_prefix(program)) {
+        return false;
+    }
+    size_t covered = schema->absent_offset == EVZMQ_ABSENT_NONE ? 0 : sizeof(uint64_t);
+    for (size_t i = 0; i < schema->field_count; i++) {
+        if (!compile_field(builder, program, i, nesting)) {
+            return false;
+        }
+        covered += schema->fields[i].size;
+    }
+    program->is_covered = covered == schema->record_size;
+    return true;
+}
+
+static bool compile_union(struct builder *builder, struct evzmq__program *program, size_t nesting)
+{
+    const struct evzmq_schema *const schema = program->schema;
+    program->record_size = sizeof(struct evzmq_union);
+    program->absent_offset = EVZMQ_ABSENT_NONE;
+    program->member_count = schema->member_count;
+    program->members = evzmq__calloc(schema->member_count, sizeof(struct evzmq__program *));
+    if (program->members == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < schema->member_count; i++) {
+        if (!compile(builder, schema->members[i], nesting + 1, &program->members[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Compiles a schema unless that was done before. */
+static bool compile(struct builder *builder, const struct evzmq_schema *schema, size_t nesting,
+                    const struct evzmq__program **out)
+{
+    struct evzmq__schema_state *const state = builder->state;
+    for (size_t i = 0; i < state->program_count; i++) {
+        if (state->programs[i]->schema == schema) {
+            *out = state->programs[i];
+            return !builder->is_open[i] ||
+                   fault(builder, schema, NULL, "the schema refers to itself");
+        }
+    }
+    if (!check_schema(builder, schema, nesting)) {
+        return false;
+    }
+    if (state->program_count == EVZMQ_SCHEMAS_MAX) {
+        return fault(builder, schema, NULL, "too many schemas");
+    }
+    struct evzmq__program *const program = evzmq__calloc(1, sizeof(*program));
+    if (program == NULL) {
+        return false;
+    }
+    const size_t index = state->program_count++;
+    state->programs[index] = program;
+    builder->is_open[index] = true;
+    program->schema = schema;
+    program->layout = schema->layout;
+    if (!(schema->layout == EVZMQ_LAYOUT_UNION ? compile_union(builder, program, nesting)
+                                               : compile_record(builder, program, nesting))) {
+        return false;
+    }
+    builder->is_open[index] = false;
+    *out = program;
+    return true;
+}
+
+static void destroy_state(void *argument)
+{
+    struct evzmq__schema_state *const state = argument;
+    for (size_t i = 0; i < state->program_count; i++) {
+        struct evzmq__program *const program = state->programs[i];
+        evzmq__free(program->ops);
+        evzmq__free(program->image);
+        evzmq__free(program->tag_wire);
+        evzmq__free(program->prefix);
+        evzmq__free(program->members);
+        evzmq__free(program);
+    }
+    evzmq__free(state);
+}
+
+/* Compiles a schema into a new state. NULL with errno, and *out_fault set if that is EINVAL. */
+static struct evzmq__schema_state *build_state(const struct evzmq_schema *schema,
+                                               struct evzmq_schema_fault *out_fault)
+{
+    struct builder builder = {.state = evzmq__calloc(1, sizeof(*builder.state))};
+    if (builder.state == NULL) {
+        return NULL;
+    }
+    if (!compile(&builder, schema, 1, &builder.state->root)) {
+        destroy_state(builder.state);
+        *out_fault = builder.fault;
+        return NULL;
+    }
+    return builder.state;
+}
+
+int evzmq_schema_check(const struct evzmq_schema *schema, struct evzmq_schema_fault *out_fault)
+{
+    struct evzmq_schema_fault found = {NULL, NULL, NULL};
+    struct evzmq__schema_state *const state = build_state(schema, &found);
+    if (state != NULL) {
+        destroy_state(state);
+        return 0;
+    }
+    if (errno == EINVAL && out_fault != NULL) {
+        *out_fault = found;
+    }
+    return -1;
+}
+
+static const struct evzmq_codec_methods methods = {
+    .size = sizeof(struct evzmq_codec_methods),
+    .name = "record",
+    .decode = evzmq__schema_decode,
+    .encoded_size = evzmq__schema_encoded_size,
+    .encode = evzmq__schema_encode,
+    .destroy = destroy_state,
+};
+
+struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
+                                           const struct evzmq_schema_options *options)
+{
+    if (options != NULL && (options->size != sizeof(struct evzmq_schema_options) ||
+                            options->depth_max > EVZMQ_SCHEMA_DEPTH_MAX)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    struct evzmq_schema_fault ignored;
+    struct evzmq__schema_state *const state = build_state(schema, &ignored);
+    if (state == NULL) {
+        return NULL;
+    }
+    state->depth_max = EVZMQ_SCHEMA_DEPTH_DEFAULT;
+    state->memory_max = EVZMQ_SCHEMA_MEMORY_DEFAULT;
+    state->validate_utf8 = true;
+    if (options != NULL) {
+        state->depth_max = options->depth_max != 0 ? options->depth_max : state->depth_max;
+        state->memory_max = options->memory_max != 0 ? options->memory_max : state->memory_max;
+        state->validate_utf8 = options->skip_utf8 == 0;
+    }
+    struct evzmq_codec *const codec = evzmq_codec_new(&methods, state);
+    if (codec == NULL) {
+        destroy_state(state);
+    }
+    return codec;
+}
+
+const void *evzmq_record_value(const struct evzmq_message *message,
+                               const struct evzmq_schema **out_which)
+{
+    const struct evzmq_codec *const codec = evzmq_message_get_codec(message);
+    const void *const value = evzmq_message_get_value(message);
+    if (value == NULL || evzmq_codec_get_methods(codec) != &methods) {
+        return NULL;
+    }
+    const struct evzmq__schema_state *const state = evzmq_codec_get_state(codec);
+    const struct evzmq_schema *which = state->root->schema;
+    const void *record = value;
+    if (which->layout == EVZMQ_LAYOUT_UNION) {
+        const struct evzmq_union *const chosen = value;
+        which = chosen->which;
+        record = chosen->record;
+    }
+    if (out_which != NULL) {
+        *out_which = which;
+    }
+    return record;
+}

@@ -1,0 +1,293 @@
+/*
+ * schema_encode.c: the second pass of encoding writes what the first one measured. It holds every
+ * step against the end of the buffer all the same: a value that the caller changed in between must
+ * not be written past it.
+ *
+ * The functions give the place after what they wrote, or NULL where it does not fit.
+ */
+#include "schema_encode.h"
+
+#include <errno.h>
+
+static unsigned char *put_record(unsigned char *out, unsigned char *end,
+                                 const struct evzmq__program *program, const void *record);
+
+static inline bool has_room(const unsigned char *out, const unsigned char *end, size_t size)
+{
+    return EVZMQ__LIKELY(size <= (size_t)(end - out));
+}
+
+/* Copies up to 32 bytes by loads and stores that overlap; more with memcpy(). */
+static inline void copy_bytes(unsigned char *to, const void *from, size_t size)
+{
+    const unsigned char *const bytes = from;
+    if (size > 32) {
+        memcpy(to, bytes, size);
+    } else if (size >= 16) {
+        unsigned char head[16];
+        unsigned char tail[16];
+        memcpy(head, bytes, 16);
+        memcpy(tail, bytes + size - 16, 16);
+        memcpy(to, head, 16);
+        memcpy(to + size - 16, tail, 16);
+    } else if (size >= 8) {
+        uint64_t head;
+        uint64_t tail;
+        memcpy(&head, bytes, 8);
+        memcpy(&tail, bytes + size - 8, 8);
+        memcpy(to, &head, 8);
+        memcpy(to + size - 8, &tail, 8);
+    } else if (size >= 4) {
+        uint32_t head;
+        uint32_t tail;
+        memcpy(&head, bytes, 4);
+        memcpy(&tail, bytes + size - 4, 4);
+        memcpy(to, &head, 4);
+        memcpy(to + size - 4, &tail, 4);
+    } else if (size > 0) {
+        to[0] = bytes[0];
+        to[size / 2] = bytes[size / 2];
+        to[size - 1] = bytes[size - 1];
+    }
+}
+
+static inline unsigned char *put_raw(unsigned char *out, unsigned char *end, const void *data,
+                                     size_t size)
+{
+    if (!has_room(out, end, size)) {
+        return NULL;
+    }
+    copy_bytes(out, data, size);
+    return out + size;
+}
+
+static inline unsigned char *put_str(unsigned char *out, unsigned char *end, const char *data,
+                                     size_t size)
+{
+    if (size > UINT32_MAX || !has_room(out, end, evzmq__wire_str_head_size(size) + size)) {
+        return NULL;
+    }
+    out = evzmq__wire_put_str_head(out, size);
+    copy_bytes(out, data, size);
+    return out + size;
+}
+
+static unsigned char *put_bin(unsigned char *out, unsigned char *end, const struct evzmq_bytes *bin)
+{
+    if (bin->size > UINT32_MAX ||
+        !has_room(out, end, evzmq__wire_bin_head_size(bin->size) + bin->size)) {
+        return NULL;
+    }
+    out = evzmq__wire_put_bin_head(out, bin->size);
+    copy_bytes(out, bin->data, bin->size);
+    return out + bin->size;
+}
+
+static inline unsigned char *put_nil(unsigned char *out, unsigned char *end)
+{
+    if (!has_room(out, end, 1)) {
+        return NULL;
+    }
+    *out = EVZMQ__WIRE_NIL;
+    return out + 1;
+}
+
+static inline unsigned char *put_span(unsigned char *out, unsigned char *end, unsigned kind,
+                                      const struct evzmq_any *any)
+{
+    if (any->data == NULL) {
+        const struct evzmq_any empty = evzmq__span_default((enum evzmq_kind)kind);
+        return put_raw(out, end, empty.data, empty.size);
+    }
+    return put_raw(out, end, any->data, any->size);
+}
+
+static unsigned char *put_number(unsigned char *out, unsigned char *end, unsigned kind,
+                                 const void *member)
+{
+    if (!has_room(out, end, evzmq__number_size(kind, member))) {
+        return NULL;
+    }
+    if (kind == EVZMQ_KIND_FLOAT64) {
+        return evzmq__wire_put(out, 0xcb, evzmq__wire_double_bits(*(const double *)member), 8);
+    }
+    if (kind == EVZMQ_KIND_FLOAT32) {
+        return evzmq__wire_put(out, 0xca, evzmq__wire_float_bits(*(const float *)member), 4);
+    }
+    if (kind == EVZMQ_KIND_BOOL) {
+        *out = *(const bool *)member ? EVZMQ__WIRE_TRUE : EVZMQ__WIRE_FALSE;
+        return out + 1;
+    }
+    const struct evzmq_integer integer = evzmq__load_integer(kind, member);
+    return evzmq__wire_put_integer(out, integer.bits, integer.is_negative);
+}
+
+static unsigned char *put_array(unsigned char *out, unsigned char *end,
+                                const struct evzmq__field_op *op, const struct evzmq__array *array)
+{
+    if (!has_room(out, end, evzmq__wire_count_head_size(array->count))) {
+        return NULL;
+    }
+    out = evzmq__wire_put_array_head(out, array->count);
+    const unsigned char *item = array->items;
+    for (size_t i = 0; i < array->count && out != NULL; i++, item += op->element_size) {
+        const void *const element = item;
+        const struct evzmq_str *const str = element;
+        switch (op->element_kind) {
+        case EVZMQ_KIND_STR:
+            out = put_str(out, end, str->data, str->size);
+            break;
+        case EVZMQ_KIND_BIN:
+            out = put_bin(out, end, element);
+            break;
+        case EVZMQ_KIND_RECORD:
+            out = put_record(out, end, op->program, element);
+            break;
+        default:
+            out = put_number(out, end, op->element_kind, element);
+            break;
+        }
+    }
+    return out;
+}
+
+static unsigned char *put_choice(unsigned char *out, unsigned char *end,
+                                 const struct evzmq__field_op *op,
+                                 const struct evzmq_choice *choice)
+{
+    switch (choice->kind) {
+    case EVZMQ_CHOICE_BOOL:
+        return put_number(out, end, EVZMQ_KIND_BOOL, &choice->as.boolean);
+    case EVZMQ_CHOICE_INTEGER:
+        return put_number(out, end, EVZMQ_KIND_INTEGER, &choice->as.integer);
+    case EVZMQ_CHOICE_FLOAT:
+        return put_number(out, end, EVZMQ_KIND_FLOAT64, &choice->as.real);
+    case EVZMQ_CHOICE_STR:
+        return put_str(out, end, choice->as.str.data, choice->as.str.size);
+    case EVZMQ_CHOICE_BIN:
+        return put_bin(out, end, &choice->as.bin);
+    case EVZMQ_CHOICE_STR_ARRAY:
+        return put_array(out, end, op,
+                         &(struct evzmq__array){choice->as.strs.items, choice->as.strs.count});
+    case EVZMQ_CHOICE_LIST:
+        return put_span(out, end, EVZMQ_KIND_LIST, &choice->as.any);
+    case EVZMQ_CHOICE_MAP:
+        return put_span(out, end, EVZMQ_KIND_MAP, &choice->as.any);
+    default:
+        return put_nil(out, end);
+    }
+}
+
+static unsigned char *put_union(unsigned char *out, unsigned char *end,
+                                const struct evzmq__program *program,
+                                const struct evzmq_union *chosen)
+{
+    const struct evzmq__program *const member = evzmq__find_member(program, chosen->which);
+    if (member == NULL || chosen->record == NULL) {
+        return NULL;
+    }
+    return put_record(out, end, member, chosen->record);
+}
+
+static inline unsigned char *put_field(unsigned char *out, unsigned char *end,
+                                       const struct evzmq__program *program,
+                                       const struct evzmq__field_op *op, const void *record)
+{
+    const void *member = (const unsigned char *)record + op->offset;
+    if ((op->flags & EVZMQ_NILABLE) != 0 && evzmq__is_nil(op, member)) {
+        return put_nil(out, end);
+    }
+    switch (op->kind) {
+    case EVZMQ_KIND_STR:
+        return put_str(out, end, ((const struct evzmq_str *)member)->data,
+                       ((const struct evzmq_str *)member)->size);
+    case EVZMQ_KIND_BIN:
+        return put_bin(out, end, member);
+    case EVZMQ_KIND_ANY:
+    case EVZMQ_KIND_MAP:
+    case EVZMQ_KIND_STR_MAP:
+    case EVZMQ_KIND_LIST:
+    case EVZMQ_KIND_MAP_LIST:
+        return put_span(out, end, op->kind, member);
+    case EVZMQ_KIND_CHOICE:
+        return put_choice(out, end, op, evzmq__effective_choice(program, op, member));
+    case EVZMQ_KIND_RECORD:
+        member = evzmq__load_pointer(member);
+        return member == NULL ? NULL : put_record(out, end, op->program, member);
+    case EVZMQ_KIND_UNION:
+        return put_union(out, end, op->program, member);
+    case EVZMQ_KIND_ARRAY:
+        return put_array(out, end, op, member);
+    default:
+        member = (op->flags & EVZMQ_NILABLE) != 0 ? evzmq__load_pointer(member) : member;
+        return put_number(out, end, op->kind, member);
+    }
+}
+
+static unsigned char *put_map(unsigned char *out, unsigned char *end,
+                              const struct evzmq__program *program, const void *record,
+                              uint64_t absent)
+{
+    const size_t count = evzmq__count_pairs(program, absent);
+    if (!has_room(out, end, evzmq__wire_count_head_size(count))) {
+        return NULL;
+    }
+    out = evzmq__wire_put_map_head(out, count);
+    for (size_t i = 0; i < program->op_count && out != NULL; i++) {
+        const struct evzmq__field_op *const op = &program->ops[i];
+        if (!evzmq__is_absent(absent, i)) {
+            out = put_str(out, end, op->name, op->name_size);
+            out = out == NULL ? NULL : put_field(out, end, program, op, record);
+        }
+    }
+    return out;
+}
+
+/* The head and the tag of an array with `count` fields. */
+static inline unsigned char *put_prefix(unsigned char *out, unsigned char *end,
+                                        const struct evzmq__program *program, size_t count)
+{
+    if (count == program->op_count) {
+        return put_raw(out, end, program->prefix, program->prefix_size);
+    }
+    const size_t elements = count + (program->tag != NULL ? 1u : 0u);
+    if (!has_room(out, end, evzmq__wire_count_head_size(elements))) {
+        return NULL;
+    }
+    out = evzmq__wire_put_array_head(out, elements);
+    return program->tag == NULL ? out
+                                : put_raw(out, end, program->tag_wire, program->tag_wire_size);
+}
+
+static unsigned char *put_record(unsigned char *out, unsigned char *end,
+                                 const struct evzmq__program *program, const void *record)
+{
+    const uint64_t absent = evzmq__get_absent(program, record);
+    if (program->layout == EVZMQ_LAYOUT_MAP) {
+        return put_map(out, end, program, record, absent);
+    }
+    const size_t count = evzmq__count_elements(program, absent);
+    if (program->layout == EVZMQ_LAYOUT_ARRAY) {
+        out = put_prefix(out, end, program, count);
+    }
+    const struct evzmq__field_op *op = program->ops;
+    for (const struct evzmq__field_op *const last = op + count; op != last && out != NULL; op++) {
+        out = put_field(out, end, program, op, record);
+    }
+    return out;
+}
+
+int evzmq__schema_encode(const void *state, const void *value, void *buffer, size_t size)
+{
+    const struct evzmq__schema_state *const schema = state;
+    const struct evzmq__program *const root = schema->root;
+    unsigned char *const out = buffer;
+    const unsigned char *const after = root->layout == EVZMQ_LAYOUT_UNION
+                                           ? put_union(out, out + size, root, value)
+                                           : put_record(out, out + size, root, value);
+    if (after != out + size) {
+        errno = EINVAL;
+        return -1;
+    }
+    return 0;
+}

@@ -1,0 +1,239 @@
+/*
+ * schema_size.c: the first pass of encoding. It checks a value and gives the exact number of bytes
+ * it will take, so that these can be asked for once and written in place.
+ *
+ * The functions give a size, or FAILED with errno. Sums stay below SIZE_LIMIT, so that adding two
+ * of them cannot overflow.
+ */
+#include "schema_encode.h"
+
+#include <errno.h>
+
+#define FAILED SIZE_MAX
+#define SIZE_LIMIT (SIZE_MAX / 4)
+
+static size_t size_record(const struct evzmq__schema_state *state,
+                          const struct evzmq__program *program, const void *record);
+
+EVZMQ__COLD static size_t fail(int error)
+{
+    errno = error;
+    return FAILED;
+}
+
+/* Adds what a part takes to a sum, which fails with the part. */
+static inline size_t sum(size_t total, size_t part)
+{
+    if (EVZMQ__LIKELY(part < SIZE_LIMIT && total < SIZE_LIMIT)) {
+        return total + part;
+    }
+    return total == FAILED || part == FAILED ? FAILED : fail(EOVERFLOW);
+}
+
+static inline size_t size_str(const struct evzmq_str *str)
+{
+    if (str->data == NULL && str->size != 0) {
+        return fail(EINVAL);
+    }
+    return str->size > UINT32_MAX ? fail(EOVERFLOW)
+                                  : evzmq__wire_str_head_size(str->size) + str->size;
+}
+
+static inline size_t size_bin(const struct evzmq_bytes *bin)
+{
+    if (bin->data == NULL && bin->size != 0) {
+        return fail(EINVAL);
+    }
+    return bin->size > UINT32_MAX ? fail(EOVERFLOW)
+                                  : evzmq__wire_bin_head_size(bin->size) + bin->size;
+}
+
+/* A span is checked as a received one is, except for UTF-8: a program's own bytes may be wrong too,
+ * and a peer would refuse the whole message. */
+static size_t size_span(const struct evzmq__schema_state *state, unsigned kind,
+                        const struct evzmq_any *any)
+{
+    if (any->data == NULL || any->size == 0) {
+        return any->data == NULL && any->size == 0 ? 1 : fail(EINVAL);
+    }
+    const unsigned char *const start = any->data;
+    struct evzmq__reader reader = {.end = start + any->size, .depth_max = state->depth_max};
+    return evzmq__read_span(&reader, start, (enum evzmq_kind)kind) == reader.end ? any->size
+                                                                                 : fail(EINVAL);
+}
+
+/* An integer's sign and its bits must agree, or another number would arrive. */
+static size_t size_number(unsigned kind, const void *member)
+{
+    const struct evzmq_integer *const integer = member;
+    if (kind == EVZMQ_KIND_INTEGER && integer->is_negative && integer->bits <= INT64_MAX) {
+        return fail(EINVAL);
+    }
+    return evzmq__number_size(kind, member);
+}
+
+static size_t size_array(const struct evzmq__schema_state *state, const struct evzmq__field_op *op,
+                         const struct evzmq__array *array)
+{
+    if ((array->items == NULL && array->count != 0) || array->count > op->count_max) {
+        return fail(EINVAL);
+    }
+    if (array->count > UINT32_MAX) {
+        return fail(EOVERFLOW);
+    }
+    size_t total = evzmq__wire_count_head_size(array->count);
+    const unsigned char *item = array->items;
+    for (size_t i = 0; i < array->count && total != FAILED; i++, item += op->element_size) {
+        const void *const element = item;
+        switch (op->element_kind) {
+        case EVZMQ_KIND_STR:
+            total = sum(total, size_str(element));
+            break;
+        case EVZMQ_KIND_BIN:
+            total = sum(total, size_bin(element));
+            break;
+        case EVZMQ_KIND_RECORD:
+            total = sum(total, size_record(state, op->program, element));
+            break;
+        default:
+            total = sum(total, size_number(op->element_kind, element));
+            break;
+        }
+    }
+    return total;
+}
+
+static size_t size_choice(const struct evzmq__schema_state *state, const struct evzmq__field_op *op,
+                          const struct evzmq_choice *choice)
+{
+    if (choice->kind == EVZMQ_CHOICE_NIL && (op->flags & EVZMQ_NILABLE) != 0) {
+        return 1;
+    }
+    if ((unsigned)choice->kind >= EVZMQ_CHOICE_KINDS ||
+        (op->alternatives & (1u << (unsigned)choice->kind)) == 0) {
+        return fail(EINVAL);
+    }
+    switch (choice->kind) {
+    case EVZMQ_CHOICE_BOOL:
+        return 1;
+    case EVZMQ_CHOICE_INTEGER:
+        return size_number(EVZMQ_KIND_INTEGER, &choice->as.integer);
+    case EVZMQ_CHOICE_FLOAT:
+        return 9;
+    case EVZMQ_CHOICE_STR:
+        return size_str(&choice->as.str);
+    case EVZMQ_CHOICE_BIN:
+        return size_bin(&choice->as.bin);
+    case EVZMQ_CHOICE_STR_ARRAY:
+        return size_array(state, op,
+                          &(struct evzmq__array){choice->as.strs.items, choice->as.strs.count});
+    case EVZMQ_CHOICE_LIST:
+        return size_span(state, EVZMQ_KIND_LIST, &choice->as.any);
+    default:
+        return size_span(state, EVZMQ_KIND_MAP, &choice->as.any);
+    }
+}
+
+static size_t size_union(const struct evzmq__schema_state *state,
+                         const struct evzmq__program *program, const struct evzmq_union *chosen)
+{
+    const struct evzmq__program *const member = evzmq__find_member(program, chosen->which);
+    if (member == NULL || chosen->record == NULL) {
+        return fail(EINVAL);
+    }
+    return size_record(state, member, chosen->record);
+}
+
+/* A field that is nil: nothing may contradict the pointer. */
+static size_t size_nil(const struct evzmq__field_op *op, const void *member)
+{
+    const bool is_sized = op->kind == EVZMQ_KIND_STR || op->kind == EVZMQ_KIND_BIN ||
+                          op->kind == EVZMQ_KIND_ARRAY || evzmq__kind_is_span(op->kind);
+    return is_sized && ((const struct evzmq__array *)member)->count != 0 ? fail(EINVAL) : 1;
+}
+
+static inline size_t size_field(const struct evzmq__schema_state *state,
+                                const struct evzmq__program *program,
+                                const struct evzmq__field_op *op, const void *record)
+{
+    const void *member = (const unsigned char *)record + op->offset;
+    if ((op->flags & EVZMQ_NILABLE) != 0 && evzmq__is_nil(op, member)) {
+        return size_nil(op, member);
+    }
+    switch (op->kind) {
+    case EVZMQ_KIND_STR:
+        return size_str(member);
+    case EVZMQ_KIND_BIN:
+        return size_bin(member);
+    case EVZMQ_KIND_ANY:
+    case EVZMQ_KIND_MAP:
+    case EVZMQ_KIND_STR_MAP:
+    case EVZMQ_KIND_LIST:
+    case EVZMQ_KIND_MAP_LIST:
+        return size_span(state, op->kind, member);
+    case EVZMQ_KIND_CHOICE:
+        return size_choice(state, op, evzmq__effective_choice(program, op, member));
+    case EVZMQ_KIND_RECORD:
+        member = evzmq__load_pointer(member);
+        return member == NULL ? fail(EINVAL) : size_record(state, op->program, member);
+    case EVZMQ_KIND_UNION:
+        return size_union(state, op->program, member);
+    case EVZMQ_KIND_ARRAY:
+        return size_array(state, op, member);
+    default:
+        member = (op->flags & EVZMQ_NILABLE) != 0 ? evzmq__load_pointer(member) : member;
+        return size_number(op->kind, member);
+    }
+}
+
+static size_t size_map(const struct evzmq__schema_state *state,
+                       const struct evzmq__program *program, const void *record, uint64_t absent)
+{
+    size_t total = evzmq__wire_count_head_size(evzmq__count_pairs(program, absent));
+    for (size_t i = 0; i < program->op_count && total != FAILED; i++) {
+        const struct evzmq__field_op *const op = &program->ops[i];
+        if (!evzmq__is_absent(absent, i)) {
+            total = sum(total, evzmq__wire_str_head_size(op->name_size) + op->name_size);
+            total = sum(total, size_field(state, program, op, record));
+        }
+    }
+    return total;
+}
+
+static size_t size_record(const struct evzmq__schema_state *state,
+                          const struct evzmq__program *program, const void *record)
+{
+    const uint64_t absent = evzmq__get_absent(program, record);
+    if (program->layout == EVZMQ_LAYOUT_MAP) {
+        return size_map(state, program, record, absent);
+    }
+    const size_t count = evzmq__count_elements(program, absent);
+    size_t total = 0;
+    if (program->layout == EVZMQ_LAYOUT_ARRAY) {
+        const size_t tags = program->tag != NULL ? 1 : 0;
+        total = count == program->op_count
+                    ? program->prefix_size
+                    : evzmq__wire_count_head_size(count + tags) + program->tag_wire_size;
+    }
+    const struct evzmq__field_op *op = program->ops;
+    for (const struct evzmq__field_op *const last = op + count; op != last; op++) {
+        total = sum(total, size_field(state, program, op, record));
+        if (total == FAILED) {
+            return FAILED;
+        }
+    }
+    return total;
+}
+
+int evzmq__schema_encoded_size(const void *state, const void *value, size_t *out_size)
+{
+    const struct evzmq__schema_state *const schema = state;
+    const struct evzmq__program *const root = schema->root;
+    const size_t size = root->layout == EVZMQ_LAYOUT_UNION ? size_union(schema, root, value)
+                                                           : size_record(schema, root, value);
+    if (size == FAILED) {
+        return -1;
+    }
+    *out_size = size;
+    return 0;
+}
