@@ -397,7 +397,7 @@ struct evzmq_poster *evzmq_poster_new(struct evzmq_socket *socket, size_t messag
         return NULL;
     }
     poster->hub = hub;
-    poster->generation = evzmq__fork_generation();
+    poster->generation = evzmq__generation();
     poster->routes = socket->type->routes;
     poster->references = 1;
     poster->attached = true;
@@ -431,7 +431,7 @@ void evzmq_poster_free(struct evzmq_poster *poster)
     lock(hub);
     const bool last = --poster->references == 0;
     const bool attached = poster->attached;
-    if (last && attached && poster->generation == evzmq__fork_generation()) {
+    if (last && attached && poster->generation == evzmq__generation()) {
         notice(poster); /* the loop frees it, after what it still has to send */
     }
     unlock(hub);
@@ -462,7 +462,7 @@ static int check_poster(const struct evzmq_poster *poster)
         errno = EINVAL;
         return -1;
     }
-    if (poster->generation != evzmq__fork_generation()) {
+    if (poster->generation != evzmq__generation()) {
         errno = ECHILD;
         return -1;
     }
