@@ -124,6 +124,10 @@ int evzmq__headed_write_message(struct evzmq_socket *socket, const struct evzmq_
 bool evzmq__headed_read(const struct evzmq_message *message, unsigned n_workers,
                         struct evzmq__header *out)
 {
-    return message->part_count > 1 &&
-           evzmq__header_read(message->parts[0].data, message->parts[0].size, n_workers, out);
+    size_t size = 0;
+    if (evzmq_message_get_part_count(message) < 2) {
+        return false;
+    }
+    const void *data = evzmq_message_get_part(message, 0, &size);
+    return evzmq__header_read(data, size, n_workers, out);
 }
