@@ -11,6 +11,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,8 +19,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <event2/buffer.h>
 #include <event2/event.h>
 
 #include <evzmq/evzmq.h>
@@ -170,14 +173,12 @@ struct program {
     struct evzmq_pool_options options;
     unsigned workers;
     const char *path;
-    FILE *input;
-    char *line; /* read and not yet sent; NULL: none */
-    size_t line_room;
-    size_t line_size;
+    int input; /* -1: none, or at its end */
+    struct event *readable; /* where the input is no file: more of it is there */
+    struct evbuffer *text; /* read and not yet sent */
     uint64_t prompts;
     uint64_t answers;
     uint64_t lost;
-    int at_end; /* nothing more is read */
     int ending;
     int quiet;
     int is_terminal; /* standard error: progress is shown */
@@ -193,28 +194,55 @@ static void show_progress(const struct program *program, int final)
     }
 }
 
-/* Reads the next prompt. Returns 0 when there is one. */
-static int next_prompt(struct program *program)
+static void close_input(struct program *program)
 {
-    if (program->at_end) {
-        return -1;
+    if (program->readable != NULL) {
+        event_free(program->readable);
+        program->readable = NULL;
     }
-    const ssize_t size = getline(&program->line, &program->line_room, program->input);
+    if (program->input > STDIN_FILENO) {
+        (void)close(program->input);
+    }
+    program->input = -1;
+}
+
+/* Reads some more. Returns -1 at the end. */
+static int read_more(struct program *program)
+{
+    enum { PIECE = 65536 };
+    const int size = evbuffer_read(program->text, program->input, PIECE);
+    if (size < 0 && errno == EINTR) {
+        return 0;
+    }
     if (size < 0) {
-        program->at_end = 1;
-        if (ferror(program->input)) {
-            program->failed = 1;
-            (void)complain("%s: %s", program->path, strerror(errno));
-        }
+        program->failed = 1;
+        (void)complain("%s: %s", program->path, strerror(errno));
+    }
+    if (size <= 0) {
+        close_input(program);
         return -1;
     }
-    program->line_size = (size_t)size;
-    while (program->line_size > 0 && (program->line[program->line_size - 1] == '\n' ||
-                                      program->line[program->line_size - 1] == '\r')) {
-        program->line_size--;
-    }
-    program->prompts++;
     return 0;
+}
+
+/* The next prompt and its size; NULL when there is none, or none yet. It stays in the buffer. */
+static const char *next_prompt(struct program *program, size_t *out_size, size_t *out_used)
+{
+    size_t end = 0;
+    struct evbuffer_ptr at;
+    while ((at = evbuffer_search_eol(program->text, NULL, &end, EVBUFFER_EOL_LF)).pos < 0) {
+        const int waits = program->readable != NULL;
+        if (program->input < 0 || waits || read_more(program) < 0) {
+            break;
+        }
+    }
+    const size_t size = at.pos >= 0 ? (size_t)at.pos : evbuffer_get_length(program->text);
+    if (at.pos < 0 && (program->input >= 0 || size == 0)) {
+        return NULL;
+    }
+    *out_size = size;
+    *out_used = size + end;
+    return (const char *)evbuffer_pullup(program->text, (ssize_t)*out_used);
 }
 
 static void on_end(struct evzmq_pool *pool, const struct evzmq_pool_report *report, void *arg)
@@ -231,7 +259,7 @@ static void on_end(struct evzmq_pool *pool, const struct evzmq_pool_report *repo
 static void end(struct program *program)
 {
     const struct timeval deadline = {SHUTDOWN_SECONDS, 0};
-    program->at_end = 1;
+    close_input(program);
     if (!program->ending) {
         program->ending = 1;
         if (evzmq_pool_shutdown(program->pool, &deadline, on_end, program) != 0) {
@@ -243,26 +271,41 @@ static void end(struct program *program)
 /* Sends prompts for as long as some worker takes one. Answers and events bring it back here. */
 static void feed(struct program *program)
 {
+    const char *text = NULL;
+    size_t size = 0;
+    size_t used = 0;
     char number[32];
-    while (!program->ending) {
-        if (program->line_size == SIZE_MAX && next_prompt(program) != 0) {
-            break;
-        }
-        (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)program->prompts);
-        const struct evzmq_bytes parts[] = {{number, strlen(number)},
-                                            {program->line, program->line_size}};
+    while (!program->ending && (text = next_prompt(program, &size, &used)) != NULL) {
+        (void)snprintf(number, sizeof(number), "%llu", (unsigned long long)program->prompts + 1);
+        const struct evzmq_bytes parts[] = {{number, strlen(number)}, {text, size}};
         if (evzmq_pool_send_parts(program->pool, EVZMQ_POOL_NEXT, parts, 2) < 0) {
             if (errno != EAGAIN) {
                 program->failed = 1;
                 (void)complain("prompt %s: %s", number, evzmq_strerror(errno));
                 end(program);
             }
-            return; /* The line is kept. */
+            return; /* It stays in the buffer. */
         }
-        program->line_size = SIZE_MAX; /* none */
+        (void)evbuffer_drain(program->text, used);
+        program->prompts++;
     }
-    if (program->at_end && program->answers + program->lost == program->prompts) {
+    if (program->input < 0 && program->answers + program->lost >= program->prompts) {
         end(program);
+    }
+}
+
+/* Stops to read while so much is not sent. */
+#define TEXT_MAX (1024u * 1024u)
+
+static void on_readable(evutil_socket_t fd, short events, void *arg)
+{
+    struct program *program = arg;
+    (void)fd;
+    (void)events;
+    (void)read_more(program);
+    feed(program);
+    if (program->readable != NULL && evbuffer_get_length(program->text) > TEXT_MAX) {
+        (void)event_del(program->readable);
     }
 }
 
@@ -285,6 +328,9 @@ static void on_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_mes
     }
     show_progress(program, 0);
     feed(program);
+    if (program->readable != NULL && evbuffer_get_length(program->text) <= TEXT_MAX) {
+        (void)event_add(program->readable, NULL);
+    }
 }
 
 static void on_event(struct evzmq_pool *pool, const struct evzmq_pool_event *event, void *arg)
@@ -339,18 +385,41 @@ static int listen_to_signals(struct program *program)
     return 0;
 }
 
+/* A pipe, a socket or a terminal is read when it has something; whatever else when there is use for
+ * more: it is always readable, and not every kind of event base can watch it. */
+static int open_input(struct program *program)
+{
+    struct stat status;
+    const int is_stdin = strcmp(program->path, "-") == 0;
+    program->input = is_stdin ? STDIN_FILENO : open(program->path, O_RDONLY | O_CLOEXEC);
+    if (program->input < 0 || fstat(program->input, &status) != 0) {
+        return complain("%s: %s", program->path, strerror(errno));
+    }
+    program->text = evbuffer_new();
+    if (program->text == NULL) {
+        return complain("no memory");
+    }
+    if (!S_ISFIFO(status.st_mode) && !S_ISSOCK(status.st_mode) && !isatty(program->input)) {
+        return 0;
+    }
+    program->readable =
+        event_new(program->base, program->input, EV_READ | EV_PERSIST, on_readable, program);
+    if (program->readable == NULL || event_add(program->readable, NULL) != 0) {
+        return complain("cannot watch %s", program->path);
+    }
+    return 0;
+}
+
 static int start(struct program *program)
 {
     const struct timeval timeout = {READY_SECONDS, 0};
-    program->line_size = SIZE_MAX;
-    program->input = strcmp(program->path, "-") == 0 ? stdin : fopen(program->path, "r");
-    if (program->input == NULL) {
-        return complain("%s: %s", program->path, strerror(errno));
-    }
     program->base = event_base_new();
     program->context = evzmq_context_new(1, NULL);
     if (program->base == NULL || program->context == NULL) {
         return complain("cannot make an event base and a ZeroMQ context");
+    }
+    if (open_input(program) != 0) {
+        return -1;
     }
     program->pool =
         evzmq_pool_new(program->base, program->context, program->workers, &program->options);
@@ -386,6 +455,7 @@ static void print_table(const struct program *program)
 
 static void finish(struct program *program)
 {
+    close_input(program);
     evzmq_pool_free(program->pool);
     for (size_t i = 0; i < 2; i++) {
         if (program->signals[i] != NULL) {
@@ -396,10 +466,9 @@ static void finish(struct program *program)
     if (program->base != NULL) {
         event_base_free(program->base);
     }
-    if (program->input != NULL && program->input != stdin) {
-        (void)fclose(program->input);
+    if (program->text != NULL) {
+        evbuffer_free(program->text);
     }
-    free(program->line);
 }
 
 /* Returns -1 to go on, or an exit status. */
@@ -465,7 +534,8 @@ int main(int argc, char **argv)
         return be_a_worker(argv[2]);
     }
     const char *worker_argv[] = {own_path(argv[0]), WORKER_ARGUMENT, NULL};
-    struct program program = {.workers = WORKERS_DEFAULT, .is_terminal = isatty(STDERR_FILENO)};
+    struct program program = {
+        .input = -1, .workers = WORKERS_DEFAULT, .is_terminal = isatty(STDERR_FILENO)};
     program.options = (struct evzmq_pool_options){.size = sizeof(program.options),
                                                   .worker_argv = worker_argv,
                                                   .restarts_max = RESTARTS_MAX,
