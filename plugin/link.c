@@ -54,10 +54,11 @@ char *evzmq__link_format(const struct evzmq__link *link)
     if (text == NULL) {
         return NULL;
     }
-    const int length = snprintf(
-        text, NUMBERS_MAX, "%s%s,worker=%u,workers=%u,start=%llu,heartbeat=%u,hwm=%u,parent=%ld",
-        family, version, link->identity, link->n_workers, (unsigned long long)link->start,
-        link->heartbeat_ms, link->request_hwm, link->parent);
+    const int length =
+        snprintf(text, NUMBERS_MAX,
+                 "%s%s,worker=%u,workers=%u,start=%llu,heartbeat=%u,connect=%u,hwm=%u,parent=%ld",
+                 family, version, link->identity, link->n_workers, (unsigned long long)link->start,
+                 link->heartbeat_ms, link->connect_ms, link->request_hwm, link->parent);
     char *at = write_endpoint(text + length, "requests", link->requests);
     at = write_endpoint(at, "responses", link->responses);
     (void)write_endpoint(at, "ready", link->ready);
@@ -144,15 +145,16 @@ static int read_endpoint(const struct field *field, char **out)
 }
 
 /* The fields that are numbers, and which of them were there. */
-enum { WORKER, WORKERS, START, HEARTBEAT, HWM, PARENT, NUMBERS };
+enum { WORKER, WORKERS, START, HEARTBEAT, CONNECT, HWM, PARENT, NUMBERS };
 
 static const struct {
     const char *name;
     uint64_t max;
 } numbers[NUMBERS] = {
-    [WORKER] = {"worker", UINT_MAX},    [WORKERS] = {"workers", UINT_MAX},
-    [START] = {"start", UINT64_MAX},    [HEARTBEAT] = {"heartbeat", UINT_MAX},
-    [HWM] = {"hwm", (uint64_t)INT_MAX}, [PARENT] = {"parent", (uint64_t)INT_MAX},
+    [WORKER] = {"worker", UINT_MAX},          [WORKERS] = {"workers", UINT_MAX},
+    [START] = {"start", UINT64_MAX},          [HEARTBEAT] = {"heartbeat", UINT_MAX},
+    [CONNECT] = {"connect", UINT_MAX},        [HWM] = {"hwm", (uint64_t)INT_MAX},
+    [PARENT] = {"parent", (uint64_t)INT_MAX},
 };
 
 static int read_field(struct evzmq__link *link, const struct field *field, uint64_t *values,
@@ -204,6 +206,7 @@ static int read_fields(struct evzmq__link *link, const char *at)
     link->n_workers = (unsigned)values[WORKERS];
     link->start = values[START];
     link->heartbeat_ms = (unsigned)values[HEARTBEAT];
+    link->connect_ms = (unsigned)values[CONNECT];
     link->request_hwm = (unsigned)values[HWM];
     link->parent = (long)values[PARENT];
     return 0;

@@ -1,8 +1,8 @@
 /*
  * link.h (L6): the connection string, which tells a worker how to reach its pool.
  *
- *     evzmq-pool/1,worker=3,workers=8,start=0,heartbeat=1000,hwm=100,parent=4711,
- *     requests=ipc:///dev/shm/...,responses=...,ready=...
+ *     evzmq-pool/1,worker=3,workers=8,start=0,heartbeat=1000,connect=10000,hwm=100,
+ *     parent=4711,requests=ipc:///dev/shm/...,responses=...,ready=...
  *
  * (on one line). Bytes of an endpoint that a shell or this format could mistake are written as %
  * and two hexadecimal digits. Unknown names are skipped, so that later versions can add some.
@@ -17,6 +17,7 @@ struct evzmq__link {
     unsigned n_workers;
     uint64_t start; /* how often the worker was started before */
     unsigned heartbeat_ms;
+    unsigned connect_ms; /* how long the pool waits for the worker */
     unsigned request_hwm;
     long parent; /* the process that starts the worker; 0 when that is somebody else */
     char *requests; /* endpoints */

@@ -123,6 +123,7 @@ static int connect_string(struct evzmq__pool_worker *worker)
         .n_workers = pool->n_workers,
         .start = worker->start,
         .heartbeat_ms = pool->options.heartbeat_ms,
+        .connect_ms = pool->options.ready_ms,
         .request_hwm = pool->options.request_hwm,
         .parent = evzmq__pool_starts(pool) ? (long)getpid() : 0,
         .requests = evzmq__pool_endpoint(pool, worker->requests),

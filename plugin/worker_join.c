@@ -46,7 +46,7 @@ static int take_options(struct evzmq_worker *worker, const struct evzmq_worker_o
     if (options != NULL) {
         *own = *options;
     }
-    set_default(&own->connect_ms, EVZMQ_WORKER_CONNECT_MS);
+    set_default(&own->connect_ms, worker->link.connect_ms);
     set_default(&own->disconnected_ms, EVZMQ_WORKER_DISCONNECTED_MS);
     set_default(&own->end_ms, EVZMQ_WORKER_END_MS);
     own->parent_death_signal = own->parent_death_signal == 0 ? SIGKILL : own->parent_death_signal;

@@ -53,7 +53,7 @@ struct evzmq_worker_options {
      */
     int parent_death_signal;
     unsigned connect_ms; /**< how long connecting may take before the worker ends; default
-                            EVZMQ_WORKER_CONNECT_MS */
+                            as long as the pool waits (evzmq_pool_options::ready_ms) */
     unsigned disconnected_ms; /**< how long the worker may be without a connection before it takes
                                  the main process for gone; default EVZMQ_WORKER_DISCONNECTED_MS.
                                  (A main process that started it is watched directly.) */
@@ -63,7 +63,6 @@ struct evzmq_worker_options {
     size_t output_bytes; /**< evzmq_socket_set_output_limit() */
 };
 
-#define EVZMQ_WORKER_CONNECT_MS 10000u
 #define EVZMQ_WORKER_DISCONNECTED_MS 5000u
 #define EVZMQ_WORKER_END_MS 2000u
 

@@ -75,10 +75,11 @@ static void found(struct fixture *f, struct office *o, unsigned start)
         peer_bind(f, sockets[i], TRANSPORT_IPC, o->endpoints[i]);
         assert_int_equal(zmq_unbind(sockets[i], o->endpoints[i]), 0);
     }
-    (void)snprintf(o->connection, sizeof o->connection,
-                   "evzmq-pool/1,worker=3,workers=8,start=%u,heartbeat=50,hwm=10,parent=0,"
-                   "requests=%s,responses=%s,ready=%s",
-                   start, o->endpoints[0], o->endpoints[1], o->endpoints[2]);
+    (void)snprintf(
+        o->connection, sizeof o->connection,
+        "evzmq-pool/1,worker=3,workers=8,start=%u,heartbeat=50,connect=10000,hwm=10,parent=0,"
+        "requests=%s,responses=%s,ready=%s",
+        start, o->endpoints[0], o->endpoints[1], o->endpoints[2]);
 }
 
 static void open_doors(struct office *o)

@@ -21,6 +21,7 @@ static struct evzmq__link example(void)
                                 .n_workers = 8,
                                 .start = UINT64_MAX,
                                 .heartbeat_ms = 1000,
+                                .connect_ms = 10000,
                                 .request_hwm = 100,
                                 .parent = 4711,
                                 .requests = requests,
@@ -44,6 +45,7 @@ static void what_is_written_is_read_again(void **state)
     assert_int_equal(read.n_workers, link.n_workers);
     assert_true(read.start == link.start);
     assert_int_equal(read.heartbeat_ms, link.heartbeat_ms);
+    assert_int_equal(read.connect_ms, link.connect_ms);
     assert_int_equal(read.request_hwm, link.request_hwm);
     assert_int_equal(read.parent, link.parent);
     assert_string_equal(read.requests, requests);
@@ -90,7 +92,7 @@ static void later_versions_are_told_from_rubbish(void **state)
 
 static void unknown_fields_are_skipped_and_bad_ones_refused(void **state)
 {
-#define FIELDS "workers=2,start=0,heartbeat=1,hwm=1,parent=0,requests=a,responses=b"
+#define FIELDS "workers=2,start=0,heartbeat=1,connect=1,hwm=1,parent=0,requests=a,responses=b"
     static const char good[] = "evzmq-pool/1,worker=1,new=1,ready=c," FIELDS;
     static const char *const bad[] = {
         "evzmq-pool/1,worker=2,ready=c," FIELDS,
