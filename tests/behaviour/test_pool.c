@@ -95,7 +95,7 @@ static void requests_and_answers_may_have_parts_and_may_be_empty(void **state)
     message = evzmq_message_new();
     assert_non_null(message);
     for (int i = 0; i < 12; i++) {
-        assert_ok(evzmq_message_add(message, "abcdefghijkl" + i, 1));
+        assert_ok(evzmq_message_add(message, &"abcdefghijkl"[i], 1));
     }
     assert_int_equal(evzmq_pool_send_message(crew.pool, 0, message), 0);
     run_until(f, crew.answers == 3);
@@ -310,6 +310,34 @@ static void bad_arguments_are_refused(void **state)
     crew_close(&crew);
 }
 
+static void every_allocation_of_new_may_fail_and_nothing_is_left(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = crew_options("asleep");
+    struct crew crew = {0};
+    struct evzmq_pool *pool = NULL;
+    long failures = 0;
+
+    crew_open_context(f, &crew);
+    assert_non_null(evzmq_context_get_directory(crew.context));
+    for (long n = 1; pool == NULL; n++) {
+        const long live = allocations_live();
+
+        allocations_fail_at(n);
+        pool = evzmq_pool_new(f->base, crew.context, 2, &options);
+        allocations_fail_at(0);
+        if (pool == NULL) {
+            assert_int_equal(errno, ENOMEM);
+            assert_int_equal(allocations_live(), live);
+            crew_assert_no_child();
+            failures++;
+        }
+    }
+    assert_true(failures > 10);
+    evzmq_pool_free(pool);
+    crew_close(&crew);
+}
+
 static void two_pools_work_side_by_side_on_one_context(void **state)
 {
     struct fixture *const f = *state;
@@ -514,6 +542,7 @@ int main(int argc, char **argv)
         claim(a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more),
         claim(a_stopped_worker_takes_no_more_than_its_limits_and_others_flow),
         claim(bad_arguments_are_refused),
+        claim(every_allocation_of_new_may_fail_and_nothing_is_left),
         claim(two_pools_work_side_by_side_on_one_context),
         claim(a_pool_may_be_freed_in_its_answer_callback),
         claim(a_pool_may_be_freed_in_its_event_callback),

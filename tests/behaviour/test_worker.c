@@ -364,6 +364,29 @@ static void what_is_no_connection_is_refused(void **state)
     assert_int_equal(errno, ESRCH);
 }
 
+static void every_allocation_of_new_may_fail_and_nothing_is_left(void **state)
+{
+    struct fixture *const f = *state;
+    struct office o = {0};
+    long failures = 0;
+
+    found(f, &o, 0);
+    for (long n = 1; o.worker == NULL; n++) {
+        const long live = allocations_live();
+
+        allocations_fail_at(n);
+        o.worker = evzmq_worker_new(f->base, o.connection, NULL);
+        allocations_fail_at(0);
+        if (o.worker == NULL) {
+            assert_int_equal(errno, ENOMEM);
+            assert_int_equal(allocations_live(), live);
+            failures++;
+        }
+    }
+    assert_true(failures > 10);
+    fire(&o);
+}
+
 static void in_a_forked_child_a_worker_is_refused_and_its_free_harms_nobody(void **state)
 {
     struct fixture *const f = *state;
@@ -408,6 +431,7 @@ int main(int argc, char **argv)
         claim(a_worker_that_never_gets_through_ends),
         claim(a_worker_may_be_freed_in_every_callback),
         claim(what_is_no_connection_is_refused),
+        claim(every_allocation_of_new_may_fail_and_nothing_is_left),
         claim(in_a_forked_child_a_worker_is_refused_and_its_free_harms_nobody),
     };
 
