@@ -396,7 +396,8 @@ EVZMQ_API int evzmq_socket_set_output_watermark(struct evzmq_socket *socket, siz
  * @return 0, or -1 with EINVAL, ENOMEM, EAGAIN (the output queue is full), EFSM (a REQ with a
  * request in flight, a REP without a request), EHOSTUNREACH (ROUTER with ZMQ_ROUTER_MANDATORY: no
  * such peer; STREAM too), ENOTSUP (a receive-only type), ESHUTDOWN (after evzmq_socket_shutdown()),
- * ETERM, ENOTSOCK, ECHILD, or another error of zmq_msg_send(3). Nothing was sent then.
+ * EINTR (a signal, many times in a row), ETERM, ENOTSOCK, ECHILD, or another error of
+ * zmq_msg_send(3). Nothing was sent then.
  */
 EVZMQ_API int evzmq_socket_write(struct evzmq_socket *socket, const void *data, size_t size);
 

@@ -429,7 +429,7 @@ static void clearing_away_touches_nothing_that_is_not_a_left_directory(void **st
 /* Makes and ends contexts, some of them by dying. */
 static void come_and_go(void *arg)
 {
-    for (int round = 0; round < 40; round++) {
+    for (int round = 0; round < 10; round++) {
         struct evzmq_context *const context = evzmq_context_new(0, arg);
         void *const pull = evzmq_context_socket(context, ZMQ_PULL);
         void *const push = evzmq_context_socket(context, ZMQ_PUSH);
@@ -454,7 +454,7 @@ static void come_and_go(void *arg)
 
 static void processes_that_come_and_go_in_one_place_do_not_disturb_each_other(void **state)
 {
-    enum { CHILDREN = 6 };
+    enum { CHILDREN = 4 };
     char place[64];
     pid_t children[CHILDREN];
     struct evzmq_context *context = NULL;

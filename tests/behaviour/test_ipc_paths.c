@@ -380,10 +380,10 @@ static void a_failed_bind_leaves_no_file(void **state)
     home_close(&home);
 }
 
-/* Eight processes want one path, again and again. */
+/* Four processes want one path, again and again. */
 static void fight_for_path(void *arg)
 {
-    enum { ROUNDS = 50 };
+    enum { ROUNDS = 10 };
     struct evzmq_context *const context = evzmq_context_new(0, NULL);
     char guard[PLACE_PATH_SIZE];
 
@@ -406,7 +406,7 @@ static void fight_for_path(void *arg)
 
 static void of_processes_that_fight_for_one_path_one_at_a_time_has_it(void **state)
 {
-    enum { CHILDREN = 8 };
+    enum { CHILDREN = 4 };
     char place[64];
     char endpoint[PLACE_PATH_SIZE];
     pid_t children[CHILDREN];
