@@ -10,9 +10,7 @@
 static int refuse_unimplemented(const struct bench_options *options)
 {
     const char *what = NULL;
-    if (options->codec == BENCH_TYPED) {
-        what = "--codec typed";
-    } else if (options->pack_bytes != 0) {
+    if (options->pack_bytes != 0) {
         what = "--pack";
     } else if (options->svg_path != NULL) {
         what = "--svg";

@@ -122,6 +122,7 @@ static unsigned char *put_number(unsigned char *out, unsigned char *end, unsigne
     return evzmq__wire_put_integer(out, integer.bits, integer.is_negative);
 }
 
+EVZMQ__NOINLINE
 static unsigned char *put_array(unsigned char *out, unsigned char *end,
                                 const struct evzmq__field_op *op, const struct evzmq__array *array)
 {
@@ -151,6 +152,7 @@ static unsigned char *put_array(unsigned char *out, unsigned char *end,
     return out;
 }
 
+EVZMQ__NOINLINE
 static unsigned char *put_choice(unsigned char *out, unsigned char *end,
                                  const struct evzmq__field_op *op,
                                  const struct evzmq_choice *choice)
@@ -178,6 +180,7 @@ static unsigned char *put_choice(unsigned char *out, unsigned char *end,
     }
 }
 
+EVZMQ__NOINLINE
 static unsigned char *put_union(unsigned char *out, unsigned char *end,
                                 const struct evzmq__program *program,
                                 const struct evzmq_union *chosen)
@@ -197,20 +200,23 @@ static inline unsigned char *put_field(unsigned char *out, unsigned char *end,
     if ((op->flags & EVZMQ_NILABLE) != 0 && evzmq__is_nil(op, member)) {
         return put_nil(out, end);
     }
+    const struct evzmq_str *str = op->kind == EVZMQ_KIND_STR ? member : NULL;
+    if (op->kind == EVZMQ_KIND_CHOICE) {
+        const struct evzmq_choice *const choice = evzmq__effective_choice(program, op, member);
+        if (choice->kind != EVZMQ_CHOICE_STR) {
+            return put_choice(out, end, op, choice);
+        }
+        str = &choice->as.str;
+    }
+    if (str != NULL) {
+        return put_str(out, end, str->data, str->size);
+    }
+    if (evzmq__kind_is_span(op->kind)) {
+        return put_span(out, end, op->kind, member);
+    }
     switch (op->kind) {
-    case EVZMQ_KIND_STR:
-        return put_str(out, end, ((const struct evzmq_str *)member)->data,
-                       ((const struct evzmq_str *)member)->size);
     case EVZMQ_KIND_BIN:
         return put_bin(out, end, member);
-    case EVZMQ_KIND_ANY:
-    case EVZMQ_KIND_MAP:
-    case EVZMQ_KIND_STR_MAP:
-    case EVZMQ_KIND_LIST:
-    case EVZMQ_KIND_MAP_LIST:
-        return put_span(out, end, op->kind, member);
-    case EVZMQ_KIND_CHOICE:
-        return put_choice(out, end, op, evzmq__effective_choice(program, op, member));
     case EVZMQ_KIND_RECORD:
         member = evzmq__load_pointer(member);
         return member == NULL ? NULL : put_record(out, end, op->program, member);
@@ -224,6 +230,7 @@ static inline unsigned char *put_field(unsigned char *out, unsigned char *end,
     }
 }
 
+EVZMQ__NOINLINE
 static unsigned char *put_map(unsigned char *out, unsigned char *end,
                               const struct evzmq__program *program, const void *record,
                               uint64_t absent)

@@ -50,6 +50,7 @@ static inline size_t size_bin(const struct evzmq_bytes *bin)
 
 /* A span is checked as a received one is, except for UTF-8: a program's own bytes may be wrong too,
  * and a peer would refuse the whole message. */
+EVZMQ__NOINLINE
 static size_t size_span(const struct evzmq__schema_state *state, unsigned kind,
                         const struct evzmq_any *any)
 {
@@ -72,6 +73,7 @@ static size_t size_number(unsigned kind, const void *member)
     return evzmq__number_size(kind, member);
 }
 
+EVZMQ__NOINLINE
 static size_t size_array(const struct evzmq__schema_state *state, const struct evzmq__field_op *op,
                          const struct evzmq__array *array)
 {
@@ -103,6 +105,7 @@ static size_t size_array(const struct evzmq__schema_state *state, const struct e
     return total;
 }
 
+EVZMQ__NOINLINE
 static size_t size_choice(const struct evzmq__schema_state *state, const struct evzmq__field_op *op,
                           const struct evzmq_choice *choice)
 {
@@ -134,6 +137,7 @@ static size_t size_choice(const struct evzmq__schema_state *state, const struct 
     }
 }
 
+EVZMQ__NOINLINE
 static size_t size_union(const struct evzmq__schema_state *state,
                          const struct evzmq__program *program, const struct evzmq_union *chosen)
 {
@@ -160,19 +164,28 @@ static inline size_t size_field(const struct evzmq__schema_state *state,
     if ((op->flags & EVZMQ_NILABLE) != 0 && evzmq__is_nil(op, member)) {
         return size_nil(op, member);
     }
-    switch (op->kind) {
-    case EVZMQ_KIND_STR:
+    if (op->kind == EVZMQ_KIND_STR) {
         return size_str(member);
+    }
+    if (op->kind == EVZMQ_KIND_CHOICE) {
+        const struct evzmq_choice *const choice = evzmq__effective_choice(program, op, member);
+        return choice->kind == EVZMQ_CHOICE_STR && (op->alternatives & EVZMQ_CHOICE_BIT(STR)) != 0
+                   ? size_str(&choice->as.str)
+                   : size_choice(state, op, choice);
+    }
+    if (op->kind == EVZMQ_KIND_MAP || op->kind == EVZMQ_KIND_STR_MAP) {
+        const struct evzmq_any *const any = member;
+        return any->size == 1 && any->data != NULL && *(const unsigned char *)any->data == 0x80
+                   ? 1
+                   : size_span(state, op->kind, any);
+    }
+    switch (op->kind) {
     case EVZMQ_KIND_BIN:
         return size_bin(member);
     case EVZMQ_KIND_ANY:
-    case EVZMQ_KIND_MAP:
-    case EVZMQ_KIND_STR_MAP:
     case EVZMQ_KIND_LIST:
     case EVZMQ_KIND_MAP_LIST:
         return size_span(state, op->kind, member);
-    case EVZMQ_KIND_CHOICE:
-        return size_choice(state, op, evzmq__effective_choice(program, op, member));
     case EVZMQ_KIND_RECORD:
         member = evzmq__load_pointer(member);
         return member == NULL ? fail(EINVAL) : size_record(state, op->program, member);

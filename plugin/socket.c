@@ -50,7 +50,10 @@ enum {
     /* Longer than libzmq's throttle on any processor whose counter runs at 600 MHz or more. */
     RECHECK_USEC = 5000,
     /* And a pass that took less than this did not outlast it. */
-    RECHECK_PASS_MAX_NS = 500000
+    RECHECK_PASS_MAX_NS = 500000,
+    /* Where passes always take longer (very many peers, a very slow machine) none is final; then
+     * each recheck comes after twice the delay of the last, up to this one. */
+    RECHECK_USEC_MAX = 1280000
 };
 
 void evzmq__socket_ref(struct evzmq_socket *socket)
@@ -269,6 +272,22 @@ static void run_pass(struct evzmq__pass *pass)
     }
 }
 
+/* Arranges the recheck of parked peers, unless this pass was it. */
+static void arrange_recheck(struct evzmq__pass *pass, enum evzmq__wakeup why)
+{
+    struct evzmq_socket *socket = pass->socket;
+    const bool was_recheck = why == EVZMQ__WAKEUP_DELAY && pass->sent == 0;
+    if (was_recheck && evzmq__clock_ns() - pass->started < RECHECK_PASS_MAX_NS) {
+        return;
+    }
+    if (!was_recheck) {
+        socket->recheck_usec = RECHECK_USEC;
+    } else if (socket->recheck_usec < RECHECK_USEC_MAX) {
+        socket->recheck_usec *= 2;
+    }
+    evzmq__source_schedule_after(socket->source, socket->recheck_usec);
+}
+
 /* Arranges what has to follow a pass. */
 static void arrange_next(struct evzmq__pass *pass, enum evzmq__wakeup why)
 {
@@ -279,11 +298,7 @@ static void arrange_next(struct evzmq__pass *pass, enum evzmq__wakeup why)
     if (socket->touched || socket->queue.marks != 0) {
         evzmq__socket_attend(socket);
     } else if (socket->type->always_pollout && socket->queue.parked.count > 0) {
-        const bool was_final = why == EVZMQ__WAKEUP_DELAY && pass->sent == 0 &&
-                               evzmq__clock_ns() - pass->started < RECHECK_PASS_MAX_NS;
-        if (!was_final) {
-            evzmq__source_schedule_after(socket->source, RECHECK_USEC);
-        }
+        arrange_recheck(pass, why);
     }
 }
 

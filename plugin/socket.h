@@ -134,6 +134,7 @@ struct evzmq_socket {
 
     unsigned references; /* the user's, one for a pass, one for a waiting recv */
     unsigned pause; /* EVZMQ__PAUSE_* */
+    unsigned recheck_usec; /* the delay of the next recheck; see arrange_recheck() */
     int terminal_error; /* ETERM or ENOTSOCK, once reported */
     unsigned char mode; /* enum evzmq_receive_mode */
     bool close_on_free;

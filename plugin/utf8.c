@@ -32,10 +32,16 @@ AVX2 static size_t skip_blocks_avx2(const unsigned char *bytes, size_t size)
         return 0;
     }
     size_t i = 128 - (size_t)((uintptr_t)bytes & 31);
-    for (; size - i >= 128; i += 128) {
+    for (; size - i >= 256; i += 256) {
+        if (!is_block_ascii(bytes + i) || !is_block_ascii(bytes + i + 128)) {
+            return i;
+        }
+    }
+    if (size - i >= 128) {
         if (!is_block_ascii(bytes + i)) {
             return i;
         }
+        i += 128;
     }
     return is_block_ascii(bytes + size - 128) ? size : i;
 }

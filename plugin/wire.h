@@ -141,31 +141,47 @@ static inline size_t evzmq__wire_integer_size(uint64_t bits, bool is_negative)
                                 : 9;
 }
 
-/* A first byte and the low `width` bytes of a number after it, big-endian. */
+static inline void evzmq__wire_store16(unsigned char *out, uint64_t number)
+{
+    out[0] = (unsigned char)(number >> 8);
+    out[1] = (unsigned char)number;
+}
+
+static inline void evzmq__wire_store32(unsigned char *out, uint64_t number)
+{
+    out[0] = (unsigned char)(number >> 24);
+    out[1] = (unsigned char)(number >> 16);
+    out[2] = (unsigned char)(number >> 8);
+    out[3] = (unsigned char)number;
+}
+
+static inline void evzmq__wire_store64(unsigned char *out, uint64_t number)
+{
+    out[0] = (unsigned char)(number >> 56);
+    out[1] = (unsigned char)(number >> 48);
+    out[2] = (unsigned char)(number >> 40);
+    out[3] = (unsigned char)(number >> 32);
+    out[4] = (unsigned char)(number >> 24);
+    out[5] = (unsigned char)(number >> 16);
+    out[6] = (unsigned char)(number >> 8);
+    out[7] = (unsigned char)number;
+}
+
+/* A first byte and the low `width` bytes of a number after it, big-endian; 0, 1, 2, 4 or 8. */
 static inline unsigned char *evzmq__wire_put(unsigned char *out, unsigned first, uint64_t number,
                                              size_t width)
 {
-    *out++ = (unsigned char)first;
-    switch (width) {
-    case 8:
-        *out++ = (unsigned char)(number >> 56);
-        *out++ = (unsigned char)(number >> 48);
-        *out++ = (unsigned char)(number >> 40);
-        *out++ = (unsigned char)(number >> 32);
-        /* fall through */
-    case 4:
-        *out++ = (unsigned char)(number >> 24);
-        *out++ = (unsigned char)(number >> 16);
-        /* fall through */
-    case 2:
-        *out++ = (unsigned char)(number >> 8);
-        /* fall through */
-    case 1:
-        *out++ = (unsigned char)number;
-        /* fall through */
-    default:
-        return out;
+    out[0] = (unsigned char)first;
+    if (width == 8) {
+        evzmq__wire_store64(out + 1, number);
+    } else if (width == 4) {
+        evzmq__wire_store32(out + 1, number);
+    } else if (width == 2) {
+        evzmq__wire_store16(out + 1, number);
+    } else if (width == 1) {
+        out[1] = (unsigned char)number;
     }
+    return out + 1 + width;
 }
 
 static inline unsigned char *evzmq__wire_put_str_head(unsigned char *out, size_t size)

@@ -15,6 +15,7 @@
 #include <evzmq/msgpack.h>
 
 #include "report.h"
+#include "typed.h"
 
 struct receiver {
     const struct adapter_task *task;
@@ -72,6 +73,15 @@ static void read_tree(struct evzmq_socket *socket, struct evzmq_message *message
     }
 }
 
+static void read_record(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
+{
+    struct receiver *receiver = arg;
+    (void)socket;
+    if (!count(receiver, message)) {
+        typed_record_check(receiver->check, evzmq_record_value(message, NULL));
+    }
+}
+
 static void take_event(struct evzmq_socket *socket, const struct evzmq_event *event, void *arg)
 {
     struct receiver *receiver = arg;
@@ -117,12 +127,35 @@ static enum evzmq_receive_mode mode_of(enum bench_receive receive)
     return modes[receive];
 }
 
+static struct evzmq_codec *codec_of(const struct receiver *receiver)
+{
+    switch (receiver->task->codec) {
+    case BENCH_MSGPACK:
+        return evzmq_msgpack_codec_new(NULL);
+    case BENCH_TYPED:
+        return typed_codec_new(receiver->check->type, 0);
+    default:
+        return evzmq_codec_raw();
+    }
+}
+
+static evzmq_read_cb read_cb_of(const struct adapter_task *task)
+{
+    switch (task->codec) {
+    case BENCH_MSGPACK:
+        return read_tree;
+    case BENCH_TYPED:
+        return read_record;
+    default:
+        return task->check_bytes ? read_bytes : read_size;
+    }
+}
+
 /* Puts the socket on the base. On success it is closed with receiver->socket. */
 static int attach(struct receiver *receiver, void *zmq_socket)
 {
     receiver->base = receiver->task->precise_base ? lateness_base_new() : event_base_new();
-    receiver->codec =
-        receiver->task->codec == BENCH_MSGPACK ? evzmq_msgpack_codec_new(NULL) : evzmq_codec_raw();
+    receiver->codec = codec_of(receiver);
     if (receiver->base == NULL || receiver->codec == NULL) {
         return -1;
     }
@@ -130,13 +163,7 @@ static int attach(struct receiver *receiver, void *zmq_socket)
     if (receiver->socket == NULL) {
         return -1;
     }
-    evzmq_read_cb read_cb = read_size;
-    if (receiver->task->codec == BENCH_MSGPACK) {
-        read_cb = read_tree;
-    } else if (receiver->task->check_bytes) {
-        read_cb = read_bytes;
-    }
-    evzmq_socket_setcb(receiver->socket, read_cb, NULL, take_event, receiver);
+    evzmq_socket_setcb(receiver->socket, read_cb_of(receiver->task), NULL, take_event, receiver);
     receiver->watchdog = event_new(receiver->base, -1, EV_PERSIST, watch, receiver);
     const struct timeval patience = {PEER_PATIENCE_MS / 1000, 0};
     if (receiver->watchdog == NULL || event_add(receiver->watchdog, &patience) != 0) {

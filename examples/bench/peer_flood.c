@@ -46,8 +46,8 @@ static int send_next(const struct peer_task *task, void *socket, struct record_s
         errno = ENOMEM;
         return -1;
     }
-    record_source_write(source, zmq_msg_data(&message));
-    if (send_message(task, socket, &message) != 0) {
+    if (record_source_write(source, zmq_msg_data(&message)) != 0 ||
+        send_message(task, socket, &message) != 0) {
         const int error = errno;
         (void)zmq_msg_close(&message);
         errno = error;

@@ -6,14 +6,11 @@
 #include <stdlib.h>
 
 #include "report.h"
+#include "typed.h"
 
 #define TAG_QUERY_RESULT "query_result"
 #define TAG_STREAM_CHUNK "stream_chunk"
 #define TAG_OUTPUT "TextModelOutput"
-
-/* The times in the records, always the same ones: measurements should not depend on the hour. */
-#define CREATED_AT 1700000000.123456
-#define COMPLETED_AT 123456789012345u
 
 /* The id is the first string of a Query and the second of the others, behind headers of one byte
  * each and a tag of 12 characters. */
@@ -49,21 +46,35 @@ static void pack_word(msgpack_packer *packer, const char *word)
     pack_text(packer, word, strlen(word));
 }
 
-static void pack_query(const struct record_source *source, msgpack_packer *packer)
+void record_pack_query_data(msgpack_sbuffer *out, const char *text, size_t chars)
+{
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
+    msgpack_pack_map(&packer, 3);
+    pack_word(&packer, "prompt");
+    pack_text(&packer, text, chars);
+    pack_word(&packer, "model");
+    pack_word(&packer, "m");
+    pack_word(&packer, "stream");
+    msgpack_pack_false(&packer);
+}
+
+void record_pack_query_headers(msgpack_sbuffer *out)
+{
+    msgpack_packer packer;
+    msgpack_packer_init(&packer, out, msgpack_sbuffer_write);
+    msgpack_pack_map(&packer, 1);
+    pack_word(&packer, "Content-Type");
+    pack_word(&packer, "application/json");
+}
+
+static void pack_query(struct record_source *source, msgpack_packer *packer)
 {
     msgpack_pack_array(packer, 4);
     pack_text(packer, source->id.digits, source->id.length);
-    msgpack_pack_map(packer, 3);
-    pack_word(packer, "prompt");
-    pack_text(packer, source->text, source->chars);
-    pack_word(packer, "model");
-    pack_word(packer, "m");
-    pack_word(packer, "stream");
-    msgpack_pack_false(packer);
-    msgpack_pack_map(packer, 1);
-    pack_word(packer, "Content-Type");
-    pack_word(packer, "application/json");
-    msgpack_pack_double(packer, CREATED_AT);
+    record_pack_query_data(&source->bytes, source->text, source->chars);
+    record_pack_query_headers(&source->bytes);
+    msgpack_pack_double(packer, RECORD_CREATED_AT);
 }
 
 static void pack_query_result(const struct record_source *source, msgpack_packer *packer)
@@ -78,7 +89,7 @@ static void pack_query_result(const struct record_source *source, msgpack_packer
     msgpack_pack_nil(packer);
     msgpack_pack_map(packer, 0);
     msgpack_pack_nil(packer);
-    msgpack_pack_uint64(packer, COMPLETED_AT);
+    msgpack_pack_uint64(packer, RECORD_COMPLETED_AT);
 }
 
 static void pack_stream_chunk(const struct record_source *source, msgpack_packer *packer)
@@ -126,6 +137,16 @@ int record_source_init(struct record_source *source, enum bench_type type, size_
         return report_error("no memory for a record of %zu chars", chars);
     }
     source->bytes.alloc = chars + 256;
+    if (form == RECORD_TYPED) {
+        source->typed = malloc(sizeof(*source->typed));
+        if (source->typed == NULL ||
+            typed_record_init(source->typed, type, source->text, chars) != 0) {
+            free(source->typed);
+            source->typed = NULL;
+            record_source_clear(source);
+            return report_error("cannot make a typed record of %zu chars", chars);
+        }
+    }
     return 0;
 }
 
@@ -134,23 +155,46 @@ void record_source_clear(struct record_source *source)
     free(source->text);
     source->text = NULL;
     msgpack_sbuffer_destroy(&source->bytes);
+    if (source->typed != NULL) {
+        typed_record_clear(source->typed);
+        free(source->typed);
+        source->typed = NULL;
+    }
+}
+
+/* A struct points to its id, so the id of the record last made is kept beside the next one. */
+static size_t next_typed(struct record_source *source)
+{
+    source->made_id = source->id;
+    typed_record_set_id(source->typed, source->made_id.digits, source->made_id.length);
+    decimal_next(&source->id);
+    source->made_size = typed_record_size(source->typed);
+    return source->made_size;
 }
 
 size_t record_source_next(struct record_source *source)
 {
-    if (source->form != RECORD_COPIED || source->id_length != source->id.length) {
+    if (source->form == RECORD_TYPED) {
+        return next_typed(source);
+    }
+    if (source->form == RECORD_PACKED || source->made_id.length != source->id.length) {
         pack_record(source);
-        source->id_length = source->id.length;
+        source->made_id.length = source->id.length;
     } else {
         memcpy(source->bytes.data + id_offset(source->type), source->id.digits, source->id.length);
     }
     decimal_next(&source->id);
-    return source->bytes.size;
+    source->made_size = source->bytes.size;
+    return source->made_size;
 }
 
-void record_source_write(const struct record_source *source, void *buffer)
+int record_source_write(const struct record_source *source, void *buffer)
 {
-    memcpy(buffer, source->bytes.data, source->bytes.size);
+    if (source->form == RECORD_TYPED) {
+        return typed_record_encode(source->typed, buffer, source->made_size);
+    }
+    memcpy(buffer, source->bytes.data, source->made_size);
+    return 0;
 }
 
 size_t record_size(enum bench_type type, size_t chars)
@@ -170,8 +214,7 @@ void record_check_init(struct record_check *check, enum bench_type type, size_t 
     decimal_set(&check->id, 0);
 }
 
-/* The id is checked in a record of the right shape: a wrong one means lost or reordered records. */
-static void check_id(struct record_check *check, const char *id, size_t length)
+void record_check_id(struct record_check *check, const char *id, size_t length)
 {
     if (length != check->id.length || memcmp(id, check->id.digits, length) != 0) {
         check->failed = 1;
@@ -183,7 +226,7 @@ static void check_id(struct record_check *check, const char *id, size_t length)
     decimal_next(&check->id);
 }
 
-static void fail_shape(struct record_check *check)
+void record_check_fail_shape(struct record_check *check)
 {
     check->failed = 1;
     snprintf(check->reason, sizeof(check->reason), "record %.*s is not the %s that was sent",
@@ -200,10 +243,10 @@ void record_check_bytes(struct record_check *check, const void *data, size_t siz
     const size_t offset = id_offset(check->type);
     const size_t length = size > offset ? bytes[offset - 1] ^ 0xa0u : SIZE_MAX;
     if (length >= sizeof(check->id.digits) || size - offset < length) {
-        fail_shape(check);
+        record_check_fail_shape(check);
         return;
     }
-    check_id(check, (const char *)bytes + offset, length);
+    record_check_id(check, (const char *)bytes + offset, length);
 }
 
 static int is_array(const msgpack_object *object, uint32_t size)
@@ -249,13 +292,13 @@ void record_check_tree(struct record_check *check, const msgpack_object *record)
     }
     const msgpack_object *text = record == NULL ? NULL : find_text(check->type, record);
     if (text == NULL || text->type != MSGPACK_OBJECT_STR || text->via.str.size != check->chars) {
-        fail_shape(check);
+        record_check_fail_shape(check);
         return;
     }
     const msgpack_object *id = &record->via.array.ptr[check->type == BENCH_QUERY ? 0 : 1];
     if (id->type != MSGPACK_OBJECT_STR) {
-        fail_shape(check);
+        record_check_fail_shape(check);
         return;
     }
-    check_id(check, id->via.str.ptr, id->via.str.size);
+    record_check_id(check, id->via.str.ptr, id->via.str.size);
 }

@@ -19,6 +19,10 @@
 
 #include "options.h"
 
+/* The times in the records, always the same ones: measurements should not depend on the hour. */
+#define RECORD_CREATED_AT 1700000000.123456
+#define RECORD_COMPLETED_AT 123456789012345u
+
 /* How the source makes the bytes of a record. */
 enum record_form {
     RECORD_COPIED, /* made once; then only the digits of the id change */
@@ -50,6 +54,8 @@ static inline void decimal_next(struct decimal *decimal)
     decimal->length++;
 }
 
+struct typed_record;
+
 struct record_source {
     enum bench_type type;
     enum record_form form;
@@ -57,7 +63,9 @@ struct record_source {
     size_t chars;
     char *text;
     msgpack_sbuffer bytes; /* RECORD_COPIED, RECORD_PACKED: the record last made */
-    size_t id_length; /* RECORD_COPIED: of the id for which the bytes were made */
+    struct typed_record *typed; /* RECORD_TYPED, else NULL */
+    struct decimal made_id; /* of the record last made; RECORD_COPIED: the length only */
+    size_t made_size;
 };
 
 /* Returns 0, or -1 after saying why. */
@@ -65,14 +73,18 @@ int record_source_init(struct record_source *source, enum bench_type type, size_
                        enum record_form form);
 void record_source_clear(struct record_source *source);
 
-/* Makes the next record and gives its size; 0 when memory is short. */
+/* Makes the next record and gives its size; 0 when that cannot be done. */
 size_t record_source_next(struct record_source *source);
 
-/* Writes the record last made into a buffer of its size. */
-void record_source_write(const struct record_source *source, void *buffer);
+/* Writes the record last made into a buffer of its size. Returns 0 or -1. */
+int record_source_write(const struct record_source *source, void *buffer);
 
 /* The size of a record whose id is "0"; 0 when memory is short. */
 size_t record_size(enum bench_type type, size_t chars);
+
+/* Append the two maps of a Query. */
+void record_pack_query_data(msgpack_sbuffer *out, const char *text, size_t chars);
+void record_pack_query_headers(msgpack_sbuffer *out);
 
 /* The table's name of a type, such as QueryResult. */
 const char *record_name(enum bench_type type);
@@ -93,5 +105,10 @@ void record_check_bytes(struct record_check *check, const void *data, size_t siz
 
 /* Checks a decoded record: its shape, its id and the length of its text. */
 void record_check_tree(struct record_check *check, const msgpack_object *record);
+
+/* What the checks have in common. A wrong id in a record of the right shape means that records were
+ * lost or reordered. */
+void record_check_id(struct record_check *check, const char *id, size_t length);
+void record_check_fail_shape(struct record_check *check);
 
 #endif /* BENCH_RECORDS_H */

@@ -38,8 +38,8 @@ enum evzmq_decode_kind {
     EVZMQ_DECODE_TYPE, /**< a value of another type than the record's field has */
     EVZMQ_DECODE_VALUE, /**< the right type, a value that is not allowed: a wrong tag, a number out
                            of range */
-    EVZMQ_DECODE_LENGTH, /**< an array with fewer elements than the record requires, or more than it
-                            allows */
+    EVZMQ_DECODE_LENGTH, /**< an array or map with fewer elements than the record requires, or more
+                            than it allows */
     EVZMQ_DECODE_KINDS /**< how many kinds there are; not a kind */
 };
 

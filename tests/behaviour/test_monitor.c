@@ -358,6 +358,7 @@ static void data_flows_while_nobody_runs_the_loop(void **state)
     char endpoint[ENDPOINT_SIZE];
 
     watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_set_limit(w.monitor, 10000)); /* More than there will be. */
     peer_bind(f, pull, TRANSPORT_IPC, endpoint);
     for (size_t i = 0; i < 700; i++) {
         void *const push = peer_new(f, ZMQ_PUSH);

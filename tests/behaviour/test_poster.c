@@ -408,6 +408,10 @@ static void what_was_posted_is_sent_after_the_last_reference_is_gone(void **stat
     line.poster = NULL;
     run_until(f, line.in.reads == 100);
     /* And an idle one goes too. */
+    for (size_t i = 0; i < 4; i++) {
+        fixture_glance(f);
+    }
+    const int events = event_base_get_num_events(f->base, EVENT_BASE_COUNT_ADDED);
     line.poster = evzmq_poster_new(line.out.socket, 0, 0);
     fixture_glance(f);
     evzmq_poster_free(line.poster);
@@ -415,7 +419,7 @@ static void what_was_posted_is_sent_after_the_last_reference_is_gone(void **stat
     for (size_t i = 0; i < 4; i++) {
         fixture_glance(f);
     }
-    assert_int_equal(event_base_get_num_events(f->base, EVENT_BASE_COUNT_ADDED), 2);
+    assert_int_equal(event_base_get_num_events(f->base, EVENT_BASE_COUNT_ADDED), events);
     close_line(&line);
 }
 

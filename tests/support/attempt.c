@@ -1,0 +1,115 @@
+/*
+ * attempt.c: see attempt.h.
+ */
+#include "attempt.h"
+
+#include <string.h>
+
+#include <event2/buffer.h>
+
+#include <evzmq/msgpack.h>
+
+void begin_attempt(struct attempt *a, struct fixture *f, const struct scenario *scenario)
+{
+    *a = (struct attempt){.f = f};
+    a->p.f = f;
+    a->socket = peer_new(f, scenario->type);
+    a->peer = peer_new(f, scenario->peer_type);
+    assert_int_equal(zmq_setsockopt(a->peer, ZMQ_ROUTING_ID, "P", 1), 0);
+    char endpoint[ENDPOINT_SIZE];
+    peer_bind(f, a->socket, TRANSPORT_INPROC, endpoint);
+    peer_connect(a->peer, endpoint);
+    if (!scenario->unattached) {
+        probe_attach(f, &a->p, a->socket, 0);
+        fixture_glance(f);
+    }
+    if (scenario->prepare != NULL) {
+        scenario->prepare(a);
+    }
+}
+
+void end_attempt(struct attempt *a, const struct scenario *scenario)
+{
+    if (scenario->clean != NULL) {
+        scenario->clean(a);
+    }
+    evzmq_message_free(a->message);
+    evzmq_message_free(a->result);
+    evzmq_envelope_free(a->envelope);
+    if (a->buffer != NULL) {
+        evbuffer_free(a->buffer);
+    }
+    if (a->p.socket != NULL) {
+        probe_free(&a->p);
+    }
+    peer_close(a->f, a->socket);
+    peer_close(a->f, a->peer);
+    a->f->peer_count = 0;
+}
+
+/* Returns whether the n-th request was reached. */
+static bool attempt(struct fixture *f, const struct scenario *scenario, size_t n, size_t times)
+{
+    struct attempt a;
+    begin_attempt(&a, f, scenario);
+    const long live = allocations_live();
+    faults_begin(a.socket);
+    faults_plan(FAULTS_MEMORY, n, times, ENOMEM);
+    errno = 0;
+    const int result = scenario->act(&a);
+    const int error = errno;
+    faults_end();
+    const bool reached = faults_made(FAULTS_MEMORY) > 0;
+    if (result < 0) {
+        assert_true(reached);
+        assert_int_equal(error, ENOMEM);
+        assert_true(scenario->makes_room || allocations_live() == live);
+        assert_ok(scenario->act(&a));
+    }
+    scenario->check(&a);
+    end_attempt(&a, scenario);
+    return reached;
+}
+
+void run_scenario(struct fixture *f, const struct scenario *scenario)
+{
+    const size_t times[] = {1, FOR_EVER};
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = 1;
+        while (attempt(f, scenario, n, times[i])) {
+            n++;
+            assert_true(n < 100);
+        }
+        assert_true(n > 1); /* otherwise nothing was tested */
+    }
+}
+
+void use_msgpack(struct attempt *a)
+{
+    struct evzmq_codec *codec = evzmq_msgpack_codec_new(NULL);
+    assert_non_null(codec);
+    assert_ok(evzmq_socket_set_codec(a->p.socket, codec));
+    evzmq_codec_free(codec);
+}
+
+void make_message(struct attempt *a)
+{
+    a->message = evzmq_message_new();
+    assert_non_null(a->message);
+    assert_ok(evzmq_message_add(a->message, "P", 1));
+    assert_ok(evzmq_message_add(a->message, "1", 1));
+    assert_ok(evzmq_message_add(a->message, "2", 1));
+}
+
+void receive_large_and_small(struct attempt *a)
+{
+    static char large[EVZMQ_ZERO_COPY_MIN];
+    memset(large, 'L', sizeof(large));
+    assert_int_equal(zmq_send(a->peer, "s", 1, ZMQ_SNDMORE), 1);
+    assert_int_equal(zmq_send(a->peer, large, sizeof(large), ZMQ_SNDMORE), (int)sizeof(large));
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(zmq_send(a->peer, "t", 1, ZMQ_SNDMORE), 1);
+    }
+    assert_int_equal(zmq_send(a->peer, "\x07", 1, 0), 1);
+    assert_ok(evzmq_socket_try_recv(a->p.socket, &a->message));
+}
