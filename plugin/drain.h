@@ -3,8 +3,13 @@
  * neither libevent nor libzmq; it is used for receiving and for sending.
  *
  * The default budgets, and why. One pass holds up everything else on the loop, so it must be short
- * against a millisecond timer; each pass also costs one turn of the loop (about 2 microseconds with
- * epoll), so it must be long against that. See the constants below.
+ * against a timer of a millisecond: half of one. Each pass also costs a turn of the loop, so it
+ * must be long against that. Measured with 51-byte messages over ipc, 2 cores, libevent on epoll: a
+ * turn costs 4.6 microseconds. With a budget of 1 message the rate is 0.09 of that of a bare loop,
+ * with 8 0.45, with 64 0.95, and from 256 messages or 500 microseconds on no difference is to be
+ * seen. A message takes about 0.4 microseconds, so 1,024 of them and 500 microseconds are about the
+ * same; the count also bounds a pass where the clock stands still. 4 MiB is what memory moves in
+ * about that time.
  */
 #ifndef EVZMQ_DRAIN_H
 #define EVZMQ_DRAIN_H
