@@ -44,20 +44,12 @@ enum evzmq_options {
     /**
      * evzmq_socket_free() also closes the ZeroMQ socket. A linger of -1 (libzmq's default, with
      * which zmq_ctx_term(3) may hang for ever) is replaced by EVZMQ_LINGER_DEFAULT_MS first.
-<<<<<<< HEAD
-     * A socket that an evzmq_context made is taken off that context's list, and its ipc files are
-     * removed. Without the option the ZeroMQ socket is the caller's again after the free.
-=======
      * A socket that an evzmq_context made is taken off that context's list, and its ipc files are
      * removed. Without the option the ZeroMQ socket is the caller's again after the free.
      *
      * A close does not say that peers have everything: with libzmq 4.3.4 the last messages of a
      * burst were seen lost over ipc in 2 of 40 runs in spite of a linger of 10 seconds, plain
      * libzmq on both sides. Where that matters let the peer acknowledge before the close.
-<<<<<<< HEAD
->>>>>>> main
-=======
->>>>>>> main
      */
     EVZMQ_OPT_CLOSE_ON_FREE = 1 << 0
 };
