@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #if defined(__linux__)
@@ -33,12 +34,26 @@ int evzmq__process_open(pid_t pid)
 #endif
 }
 
+/* Whether a path is that of a program. Returns 0 or an errno value. posix_spawn(3) says so too, but
+ * it may also start a process that ends with status 127, which looks like a program that failed. */
+static int check_program(const char *path)
+{
+    struct stat status;
+    if (stat(path, &status) < 0 || access(path, X_OK) < 0) {
+        return errno;
+    }
+    return S_ISREG(status.st_mode) ? 0 : EACCES;
+}
+
 /* Returns 0 or an errno value. */
 static int start(pid_t *out_pid, char *const argv[])
 {
     posix_spawnattr_t attributes;
     sigset_t none;
-    int error = posix_spawnattr_init(&attributes);
+    int error = check_program(argv[0]);
+    if (error == 0) {
+        error = posix_spawnattr_init(&attributes);
+    }
     if (error != 0) {
         return error;
     }

@@ -506,7 +506,8 @@ static int refuse_in_child(void *arg)
         return 5;
     }
     event_base_free(crew->f->base);
-    return 0;
+    crew_leave_child();
+    return 6;
 }
 
 static void in_a_forked_child_a_pool_is_refused_and_its_free_harms_nobody(void **state)

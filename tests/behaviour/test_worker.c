@@ -406,7 +406,10 @@ static void in_a_forked_child_a_worker_is_refused_and_its_free_harms_nobody(void
             _exit(2);
         }
         evzmq_worker_free(o.worker);
-        _exit(event_reinit(f->base) != 0 || evzmq_after_fork(f->base) != 0 ? 3 : 0);
+        if (event_reinit(f->base) != 0 || evzmq_after_fork(f->base) != 0) {
+            _exit(3);
+        }
+        crew_leave_child();
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);

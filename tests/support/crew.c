@@ -371,6 +371,12 @@ pid_t crew_pid(const struct crew *crew, unsigned worker)
     return (pid_t)crew_worker_stats(crew, worker).pid;
 }
 
+void crew_leave_child(void)
+{
+    (void)execl("/bin/sh", "sh", "-c", ":", (char *)NULL);
+    _exit(127);
+}
+
 int crew_process_lives(pid_t pid)
 {
     char path[64];
