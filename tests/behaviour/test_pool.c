@@ -449,12 +449,16 @@ static int child_status(int (*function)(void *arg), void *arg)
 
 static int open_with_few_descriptors(void *arg)
 {
-    const struct rlimit limit = {64, 64};
+    struct rlimit limit;
     struct event_base *base = NULL;
     struct evzmq_context *context = NULL;
     struct evzmq_pool *pool = NULL;
     int result = 1;
 
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return 2;
+    }
+    limit.rlim_cur = 64;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return 2;
     }
