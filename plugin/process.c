@@ -7,6 +7,7 @@
 #include "process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -26,7 +27,12 @@ extern char **environ;
 int evzmq__process_open(pid_t pid)
 {
 #if defined(__linux__) && defined(SYS_pidfd_open)
-    return (int)syscall(SYS_pidfd_open, pid, 0u); /* it is closed on exec */
+    const int fd = (int)syscall(SYS_pidfd_open, pid, 0u); /* it is closed on exec */
+    /* Nobody reads it; libevent's debug mode insists. */
+    if (fd >= 0) {
+        (void)fcntl(fd, F_SETFL, O_NONBLOCK);
+    }
+    return fd;
 #else
     (void)pid;
     errno = ENOSYS;
