@@ -59,6 +59,17 @@ wire          4
 monitor       5
 monitor_names 5
 poster        5
+headed        6
+link          6
+pool          6
+pool_end      6
+pool_recv     6
+pool_send     6
+pool_workers  6
+process       6
+ready         6
+worker        6
+worker_join   6
 '
 
 set -- include/evzmq/*.h
