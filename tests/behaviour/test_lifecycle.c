@@ -380,6 +380,41 @@ static void a_message_outlives_a_free_in_its_own_callback(void **state)
     }
 }
 
+static size_t plain_reads;
+
+static void read_plainly(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
+{
+    (void)socket;
+    (void)message;
+    assert_int_equal(*(const size_t *)arg, 7);
+    plain_reads++;
+}
+
+static void act_setcb_other(struct probe *p)
+{
+    static size_t seven = 7;
+
+    evzmq_socket_setcb(p->socket, read_plainly, NULL, NULL, &seven);
+}
+
+static void a_callback_set_in_any_callback_gets_the_next_message(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (enum kind kind = KIND_READ; kind < KINDS; kind++) {
+        struct scene scene;
+        size_t seen = 0;
+
+        plain_reads = 0;
+        open_scene(f, &scene, kind, act_setcb_other, 0);
+        seen = scene.p.reads;
+        run_until(f, seen + plain_reads == 20);
+        assert_int_equal(scene.p.reads, seen);
+        assert_true(kind != KIND_READ || seen == 1);
+        close_scene(f, &scene);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -395,6 +430,7 @@ int main(void)
         claim(a_socket_may_be_freed_and_attached_again_in_its_own_callback),
         claim(a_callback_may_free_another_socket_that_is_ready_in_the_same_pass),
         claim(a_message_outlives_a_free_in_its_own_callback),
+        claim(a_callback_set_in_any_callback_gets_the_next_message),
     };
 
     return run_claims(tests);

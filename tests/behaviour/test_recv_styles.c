@@ -438,6 +438,54 @@ static void recv_waits_past_any_number_of_dropped_messages(void **state)
     probe_free(&p);
 }
 
+static void an_undecodable_request_taken_with_try_recv_waits_for_its_reply(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_codec *const codec = evzmq_msgpack_codec_new(NULL);
+    struct evzmq_decode_error error;
+    struct probe p = {0};
+    struct evzmq_message *message = NULL;
+    char text[32];
+    void *rep = NULL;
+    void *req = NULL;
+
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_REP, &rep, ZMQ_REQ, &req);
+    probe_attach(f, &p, rep, 0);
+    assert_ok(evzmq_socket_set_codec(p.socket, codec));
+    evzmq_codec_free(codec);
+    peer_send_text(req, "\xc1");
+    assert_ok(recv_in_loop(&p, NULL, &message));
+    assert_int_equal(evzmq_message_get_decode_error(message, &error), 1);
+    assert_null(evzmq_msgpack_value(message));
+    fixture_run_for(f, 2);
+    assert_false(peer_try_recv_text(req, text, sizeof text)); /* Nobody answers for us. */
+    assert_ok(evzmq_socket_reply(p.socket, NULL, "bad", 3));
+    pump_recv_text(f, req, text, sizeof text);
+    assert_string_equal(text, "bad");
+    evzmq_message_free(message);
+    probe_free(&p);
+}
+
+static void wrong_arguments_of_the_receive_calls_are_einval(void **state)
+{
+    struct fixture *const f = *state;
+    static const struct timeval bad = {0, -1};
+    struct probe p = {0};
+    struct evzmq_message *message = NULL;
+
+    probe_attach(f, &p, peer_new(f, ZMQ_PULL), 0);
+    assert_errno(evzmq_socket_try_recv(NULL, &message), EINVAL);
+    assert_errno(evzmq_socket_try_recv(p.socket, NULL), EINVAL);
+    assert_errno(evzmq_socket_recv_many(NULL, &message, 1), EINVAL);
+    assert_errno(evzmq_socket_recv_many(p.socket, NULL, 1), EINVAL);
+    assert_errno(evzmq_socket_recv_many(p.socket, &message, -1), EINVAL);
+    assert_errno(evzmq_socket_recv(NULL, NULL, &message), EINVAL);
+    assert_errno(evzmq_socket_recv(p.socket, NULL, NULL), EINVAL);
+    assert_errno(evzmq_socket_recv(p.socket, &bad, &message), EINVAL);
+    assert_null(message);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -457,6 +505,8 @@ int main(void)
         claim(callbacks_go_on_where_the_receive_calls_stopped),
         claim(a_request_taken_with_try_recv_is_answered_like_any_other),
         claim(recv_waits_past_any_number_of_dropped_messages),
+        claim(an_undecodable_request_taken_with_try_recv_waits_for_its_reply),
+        claim(wrong_arguments_of_the_receive_calls_are_einval),
     };
 
     return run_claims(tests);

@@ -476,6 +476,22 @@ static void a_write_refused_below_the_low_mark_is_called_back_too(void **state)
     probe_free(&p);
 }
 
+static void no_limit_takes_everything_and_zero_is_the_default_again(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+
+    probe_attach(f, &p, peer_new(f, ZMQ_PUSH), 0);
+    assert_ok(evzmq_socket_set_output_limit(p.socket, SIZE_MAX, SIZE_MAX));
+    for (uint64_t i = 0; i < 3 * EVZMQ_OUTPUT_MESSAGES_DEFAULT; i++) {
+        assert_ok(evzmq_socket_write(p.socket, &i, sizeof i));
+    }
+    assert_ok(evzmq_socket_set_output_limit(p.socket, 0, 0));
+    assert_int_equal(evzmq_socket_get_queued(p.socket, NULL), 3 * EVZMQ_OUTPUT_MESSAGES_DEFAULT);
+    assert_errno(evzmq_socket_write(p.socket, "x", 1), EAGAIN);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -500,6 +516,7 @@ int main(void)
         claim(publishers_never_queue),
         claim(a_low_mark_raised_above_the_queue_runs_the_write_callback),
         claim(a_write_refused_below_the_low_mark_is_called_back_too),
+        claim(no_limit_takes_everything_and_zero_is_the_default_again),
     };
 
     return run_claims(tests);

@@ -298,6 +298,47 @@ static void no_timeout_passes_during_a_shutdown(void **state)
     probe_free(&p);
 }
 
+static void shutdown_sends_also_what_waited_for_ev_write(void **state)
+{
+    struct fixture *const f = *state;
+    struct ending ending = {.f = f};
+    struct probe p = {0};
+    void *push = NULL;
+    void *pull = NULL;
+
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_PUSH, &push, ZMQ_PULL, &pull);
+    probe_attach(f, &p, push, 0);
+    assert_ok(evzmq_socket_disable(p.socket, EV_WRITE));
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_ok(evzmq_socket_write(p.socket, &i, sizeof i));
+    }
+    assert_ok(evzmq_socket_shutdown(p.socket, NULL, note_end, &ending));
+    assert_ok(evzmq_socket_disable(p.socket, EV_WRITE)); /* Too late to keep it. */
+    run_until(f, ending.done);
+    assert_int_equal(ending.handed_over, 10);
+    pump_recv_sequence(f, pull, 0, 10);
+    probe_free(&p);
+}
+
+static void a_context_that_ends_meanwhile_ends_the_shutdown_with_what_is_left(void **state)
+{
+    struct fixture *const f = *state;
+    struct ending ending = {.f = f};
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+
+    open_lonely(f, &p, endpoint, 7);
+    assert_ok(evzmq_socket_shutdown(p.socket, NULL, note_end, &ending));
+    fixture_glance(f);
+    assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    run_until(f, ending.done);
+    assert_int_equal(p.events[EVZMQ_EVENT_TERMINATED], 1);
+    assert_int_equal(ending.handed_over, 0);
+    assert_int_equal(ending.not_handed_over, 7);
+    assert_errno(evzmq_socket_shutdown(p.socket, NULL, note_end, &ending), ETERM);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -314,6 +355,8 @@ int main(void)
         claim(what_was_handed_over_before_the_shutdown_is_not_counted),
         claim(nothing_is_sent_after_the_deadline_was_reported),
         claim(no_timeout_passes_during_a_shutdown),
+        claim(shutdown_sends_also_what_waited_for_ev_write),
+        claim(a_context_that_ends_meanwhile_ends_the_shutdown_with_what_is_left),
     };
 
     return run_claims(tests);

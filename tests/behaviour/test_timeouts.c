@@ -187,6 +187,93 @@ static void a_timeout_that_was_replaced_does_not_pass(void **state)
     probe_free(&p);
 }
 
+/* A timer of the test's own that was set when the timeout began to run: it comes first if, and only
+ * if, the timeout was started again meanwhile. No clock is read, so a slow machine changes nothing.
+ */
+struct marker {
+    struct event *event;
+    struct probe *p;
+    int passed;
+    size_t timeouts; /* events of the probe by then */
+};
+
+static void mark(evutil_socket_t fd, short events, void *arg)
+{
+    struct marker *const marker = arg;
+
+    (void)fd;
+    (void)events;
+    marker->passed = 1;
+    marker->timeouts =
+        marker->p->events[EVZMQ_EVENT_READ_TIMEOUT] + marker->p->events[EVZMQ_EVENT_WRITE_TIMEOUT];
+}
+
+static void marker_set(struct fixture *f, struct marker *marker, struct probe *p,
+                       const struct timeval *after)
+{
+    *marker = (struct marker){.p = p};
+    marker->event = event_new(f->base, -1, 0, mark, marker);
+    assert_int_equal(event_add(marker->event, after), 0);
+}
+
+static const struct timeval longer = {0, 300000};
+
+static void each_message_starts_the_read_timeout_again(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    struct marker marker;
+    void *peer = NULL;
+
+    open_dealers(f, &p, &peer);
+    assert_ok(evzmq_socket_set_timeouts(p.socket, &longer, NULL));
+    probe_enable(&p, EV_READ);
+    marker_set(f, &marker, &p, &longer);
+    fixture_run_for(f, 2);
+    peer_send_text(peer, "message");
+    run_until(f, p.reads == 1);
+    run_until(f, marker.passed);
+    assert_int_equal(marker.timeouts, 0);
+    run_until(f, p.events[EVZMQ_EVENT_READ_TIMEOUT] == 1);
+    event_free(marker.event);
+    probe_free(&p);
+}
+
+static void each_message_sent_starts_the_write_timeout_again(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    struct marker marker;
+    char endpoint[ENDPOINT_SIZE];
+    char text[32];
+    void *const push = peer_new(f, ZMQ_PUSH);
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    peer_set_int(push, ZMQ_SNDHWM, 1);
+    peer_set_int(pull, ZMQ_RCVHWM, 1);
+    peer_bind(f, push, TRANSPORT_INPROC, endpoint);
+    peer_connect(pull, endpoint);
+    probe_attach(f, &p, push, 0);
+    assert_ok(evzmq_socket_set_timeouts(p.socket, NULL, &longer));
+    for (int i = 0; i < 50; i++) {
+        assert_ok(evzmq_socket_write(p.socket, "queued", 6));
+    }
+    fixture_glance(f);
+    marker_set(f, &marker, &p, &longer);
+    fixture_run_for(f, 2);
+    const size_t queued = evzmq_socket_get_queued(p.socket, NULL);
+    while (evzmq_socket_get_queued(p.socket, NULL) == queued) {
+        pump_recv_text(f, pull, text, sizeof text);
+        fixture_glance(f);
+    }
+    assert_true(evzmq_socket_get_queued(p.socket, NULL) > 0);
+    run_until(f, marker.passed);
+    assert_int_equal(marker.timeouts, 0);
+    run_until(f, p.events[EVZMQ_EVENT_WRITE_TIMEOUT] == 1);
+    event_free(marker.event);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -198,6 +285,8 @@ int main(void)
         claim(a_socket_may_be_freed_in_the_callback_of_its_timeout),
         claim(malformed_times_are_einval),
         claim(a_timeout_that_was_replaced_does_not_pass),
+        claim(each_message_starts_the_read_timeout_again),
+        claim(each_message_sent_starts_the_write_timeout_again),
     };
 
     return run_claims(tests);
