@@ -306,6 +306,15 @@ static enum evzmq__step choose_step(const struct evzmq_field *field)
     }
 }
 
+/* A pointer, or a pointer and a size, or the kind of a choice. */
+static size_t choose_nil_size(const struct evzmq_field *field)
+{
+    if ((field->flags & EVZMQ_NILABLE) == 0 || field->kind == EVZMQ_KIND_UNION) {
+        return 0;
+    }
+    return field->kind == EVZMQ_KIND_CHOICE ? sizeof(enum evzmq_choice_kind) : field->size;
+}
+
 static bool compile_field(struct builder *builder, struct evzmq__program *program, size_t index,
                           size_t nesting)
 {
@@ -319,6 +328,7 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     }
     op->step = (uint8_t)choose_step(field);
     op->is_nilable = (field->flags & EVZMQ_NILABLE) != 0;
+    op->nil_size = (uint8_t)choose_nil_size(field);
     op->kind = (uint8_t)field->kind;
     op->element_kind = (uint8_t)field->element_kind;
     op->flags = (uint8_t)field->flags;

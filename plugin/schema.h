@@ -38,6 +38,7 @@ enum evzmq__step {
 struct evzmq__field_op {
     uint8_t step; /* enum evzmq__step */
     bool is_nilable;
+    uint8_t nil_size; /* the member is nil if so many bytes are 0: 4, 8, 16; 0: look closer */
     uint8_t kind; /* enum evzmq_kind */
     uint8_t element_kind;
     uint8_t flags; /* EVZMQ_REQUIRED, EVZMQ_NILABLE */
@@ -239,6 +240,11 @@ struct evzmq__pairs {
  */
 struct evzmq__pairs evzmq__pass_pairs(const unsigned char *at, const unsigned char *end,
                                       size_t count, bool validate, bool values_are_str);
+
+/* Passes over a map with fewer than 16 pairs, all of them of the usual kinds and not checked to be
+ * UTF-8; else NULL. */
+const unsigned char *evzmq__pass_map(const unsigned char *at, const unsigned char *end,
+                                     bool values_are_str);
 
 /* Passes over the pairs of a map inside `depth` containers of its span, the first of which is
  * unusual: from str to str or to anything. */

@@ -144,6 +144,12 @@ static EVZMQ__INLINE const unsigned char *run_map(const unsigned char *at, const
     return EVZMQ__LIKELY(rest.count == 0) ? rest.at : NULL;
 }
 
+const unsigned char *evzmq__pass_map(const unsigned char *at, const unsigned char *end,
+                                     bool values_are_str)
+{
+    return run_map(at, end, false, values_are_str);
+}
+
 EVZMQ__NOINLINE
 static const unsigned char *decode_nested(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
