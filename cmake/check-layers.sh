@@ -53,6 +53,7 @@ schema        4
 schema_decode 4
 schema_encode 4
 schema_number 4
+schema_run    4
 schema_size   4
 schema_span   4
 wire          4
