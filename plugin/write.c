@@ -138,6 +138,10 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     if (check_writable(socket) < 0) {
         return -1;
     }
+    if (!evzmq__type_takes_parts(socket->type, count)) {
+        errno = EINVAL;
+        return -1;
+    }
     const void *key = socket->type->routes ? evzmq__part_data(&parts[0]) : NULL;
     const size_t key_size = key == NULL ? 0 : parts[0].size;
     size_t bytes = 0;

@@ -401,11 +401,12 @@ EVZMQ_API int evzmq_socket_set_output_watermark(struct evzmq_socket *socket, siz
  * Thread: loop. Callbacks: yes.
  *
  * @param data  @p size bytes; may be NULL when @p size is 0
- * @return 0, or -1 with EINVAL, ENOMEM, EAGAIN (the output queue is full), EFSM (a REQ with a
- * request in flight, a REP without a request), EHOSTUNREACH (ROUTER with ZMQ_ROUTER_MANDATORY: no
- * such peer; STREAM too), ENOTSUP (a receive-only type), ESHUTDOWN (after evzmq_socket_shutdown()),
- * EINTR (a signal, many times in a row), ETERM, ENOTSOCK, ECHILD, or another error of
- * zmq_msg_send(3). Nothing was sent then.
+ * @return 0, or -1 with EINVAL (also a message of the wrong number of parts: ROUTER takes a routing
+ * id and at least one part, STREAM a routing id and one part), ENOMEM, EAGAIN (the output queue is
+ * full), EFSM (a REQ with a request in flight, a REP without a request), EHOSTUNREACH (ROUTER with
+ * ZMQ_ROUTER_MANDATORY: no such peer; STREAM too), ENOTSUP (a receive-only type), ESHUTDOWN (after
+ * evzmq_socket_shutdown()), EINTR (a signal, many times in a row), ETERM, ENOTSOCK, ECHILD, or
+ * another error of zmq_msg_send(3). Nothing was sent then.
  */
 EVZMQ_API int evzmq_socket_write(struct evzmq_socket *socket, const void *data, size_t size);
 
