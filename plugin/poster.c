@@ -480,7 +480,7 @@ int evzmq_poster_post_message(struct evzmq_poster *poster, struct evzmq_message 
         return -1;
     }
     const bool routes = poster->type->routes;
-    const void *key = routes ? message->parts[0].data : NULL;
+    const void *key = routes ? evzmq__part_data(&message->parts[0]) : NULL;
     const size_t key_size = routes ? message->parts[0].size : 0;
     size_t bytes = 0;
     for (size_t i = 0; i < message->part_count; i++) {
