@@ -206,7 +206,9 @@ struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*call
 
 int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay)
 {
-    if (evtimer_add(timer->event, delay) < 0) {
+    /* 34 years. libevent adds the delay to the time without a look at the range of time_t. */
+    const struct timeval longest = {INT32_MAX / 2, 0};
+    if (evtimer_add(timer->event, delay->tv_sec < longest.tv_sec ? delay : &longest) < 0) {
         errno = ENOMEM;
         return -1;
     }
