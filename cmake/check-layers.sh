@@ -53,12 +53,24 @@ schema        4
 schema_decode 4
 schema_encode 4
 schema_number 4
+schema_run    4
 schema_size   4
 schema_span   4
 wire          4
 monitor       5
 monitor_names 5
 poster        5
+headed        6
+link          6
+pool          6
+pool_end      6
+pool_recv     6
+pool_send     6
+pool_workers  6
+process       6
+ready         6
+worker        6
+worker_join   6
 '
 
 set -- include/evzmq/*.h

@@ -28,6 +28,7 @@ static void release_chunks(struct evzmq_arena *arena)
     arena->chunks = NULL;
     arena->cursor = NULL;
     arena->end = NULL;
+    arena->start = NULL;
     arena->size_filled = 0;
     arena->idle_rounds = 0;
     arena->idle_peak = 0;
@@ -59,6 +60,7 @@ static bool add_chunk(struct evzmq_arena *arena, size_t size_min)
     arena->chunks = chunk;
     arena->cursor = chunk->data;
     arena->end = chunk->data + size;
+    arena->start = chunk->next == NULL && size <= EVZMQ__ARENA_KEEP_SIZE ? chunk->data : NULL;
     arena->size_wanted = 0;
     EVZMQ__ARENA_HIDE(chunk->data, size);
     return true;
@@ -91,7 +93,7 @@ void *evzmq_arena_alloc(struct evzmq_arena *arena, size_t size)
 static bool is_oversize(struct evzmq_arena *arena, size_t used)
 {
     const size_t size = arena->chunks->size;
-    if (size <= EVZMQ__ARENA_KEEP_SIZE || used >= size / EVZMQ__ARENA_IDLE_PART) {
+    if (used >= size / EVZMQ__ARENA_IDLE_PART) {
         arena->idle_rounds = 0;
         arena->idle_peak = 0;
         return false;
@@ -101,9 +103,11 @@ static bool is_oversize(struct evzmq_arena *arena, size_t used)
     return arena->idle_rounds >= EVZMQ__ARENA_IDLE_ROUNDS;
 }
 
-void evzmq_arena_reset(struct evzmq_arena *arena)
+/* A reset where there are several chunks, a large one, or none. */
+EVZMQ__NOINLINE
+static void reset_slow(struct evzmq_arena *arena)
 {
-    if (arena == NULL || arena->chunks == NULL) {
+    if (arena->chunks == NULL) {
         return;
     }
     const size_t used = evzmq__arena_get_used(arena);
@@ -120,6 +124,19 @@ void evzmq_arena_reset(struct evzmq_arena *arena)
     }
     EVZMQ__ARENA_HIDE(arena->chunks->data, used);
     arena->cursor = arena->chunks->data;
+}
+
+void evzmq_arena_reset(struct evzmq_arena *arena)
+{
+    if (arena == NULL) {
+        return;
+    }
+    if (arena->start == NULL) {
+        reset_slow(arena);
+        return;
+    }
+    EVZMQ__ARENA_HIDE(arena->start, (size_t)(arena->cursor - arena->start));
+    arena->cursor = arena->start;
 }
 
 void evzmq_arena_free(struct evzmq_arena *arena)

@@ -15,6 +15,7 @@
 #define EVZMQ_PLUGIN_ARENA_H
 
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <evzmq/codec.h>
@@ -55,6 +56,7 @@ struct evzmq__arena_chunk {
 struct evzmq_arena {
     unsigned char *cursor; /* the free part of the first chunk; both NULL without a chunk */
     unsigned char *end;
+    unsigned char *start; /* of the only chunk, where a reset need not look at anything; or NULL */
     struct evzmq__arena_chunk *chunks;
     size_t size_filled; /* of all chunks but the first */
     size_t size_wanted; /* what the next chunk has to hold at least */
@@ -64,6 +66,20 @@ struct evzmq_arena {
 
 /* Cuts memory when the current chunk does not have it. */
 void *evzmq__arena_cut_slow(struct evzmq_arena *arena, size_t size);
+
+/* Cuts memory if the current chunk has it; the size is neither 0 nor near SIZE_MAX. */
+static inline bool evzmq__arena_try_cut(struct evzmq_arena *arena, size_t size, void **out)
+{
+    const size_t rounded = (size + (EVZMQ__ARENA_ALIGN - 1)) & ~(EVZMQ__ARENA_ALIGN - 1);
+    unsigned char *const memory = arena->cursor;
+    if (rounded > (size_t)(arena->end - memory)) {
+        return false;
+    }
+    arena->cursor = memory + rounded;
+    EVZMQ__ARENA_SHOW(memory, size);
+    *out = memory;
+    return true;
+}
 
 /* evzmq_arena_alloc() for the library's own use: the arena is not NULL. */
 static inline void *evzmq__arena_cut(struct evzmq_arena *arena, size_t size)

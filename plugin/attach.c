@@ -27,6 +27,7 @@ static const struct evzmq__type types[] = {
      .decodes = true,
      .routes = true,
      .always_pollout = true,
+     .parts_min = 2,
      .envelope = EVZMQ__ENVELOPE_DELIMITED},
     {.zmq_type = ZMQ_PULL, .reads = true, .decodes = true},
     {.zmq_type = ZMQ_PUSH, .writes = true},
@@ -38,6 +39,8 @@ static const struct evzmq__type types[] = {
      .decodes = true,
      .routes = true,
      .always_pollout = true,
+     .parts_min = 2,
+     .parts_max = 2,
      .envelope = EVZMQ__ENVELOPE_ID},
 };
 

@@ -12,6 +12,19 @@
 
 #include <evzmq/base.h>
 
+/* Keeps the rare paths out of the hot functions, whose registers they would take. */
+#if defined(__GNUC__)
+#define EVZMQ__NOINLINE __attribute__((noinline))
+#define EVZMQ__COLD __attribute__((noinline, cold))
+#define EVZMQ__LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define EVZMQ__INLINE inline __attribute__((always_inline))
+#else
+#define EVZMQ__NOINLINE
+#define EVZMQ__COLD
+#define EVZMQ__LIKELY(condition) (condition)
+#define EVZMQ__INLINE inline
+#endif
+
 /* Each of them sets errno to ENOMEM when it gives NULL, whatever the replaced functions do. */
 
 /* A size of 0 is a mistake of the caller: allocators disagree on what it gives. */

@@ -106,13 +106,14 @@ int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t
                        struct evzmq_arena *arena, const void **out_value,
                        struct evzmq_decode_error *out_error)
 {
-    if (codec == NULL || arena == NULL || out_value == NULL || (data == NULL && size > 0)) {
+    if (!EVZMQ__LIKELY(codec != NULL && arena != NULL && out_value != NULL &&
+                       (data != NULL || size == 0))) {
         errno = EINVAL;
         return -1;
     }
     const void *value = NULL;
     struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
-    if (evzmq__codec_decode(codec, data, size, arena, &value, &error) == 0) {
+    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, &value, &error) == 0)) {
         *out_value = value;
         return 0;
     }

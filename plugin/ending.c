@@ -54,8 +54,7 @@ void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sen
     struct evzmq__timeouts *timeouts = socket->timeouts;
     if (timeouts != NULL) {
         /* A shutdown has its deadline instead. */
-        const bool writes =
-            socket->write_enabled && (socket->pause & EVZMQ__PAUSE_SHUTDOWN) == 0;
+        const bool writes = socket->write_enabled && (socket->pause & EVZMQ__PAUSE_SHUTDOWN) == 0;
         limit_update(&timeouts->read, socket->pause == 0, received);
         limit_update(&timeouts->write, writes && socket->queue.messages > 0, sent);
     }

@@ -26,6 +26,13 @@ static void holder_free(const void *data, size_t size, void *arg)
     evzmq__free(holder);
 }
 
+/* Why an evbuffer took nothing: it does not say so itself. */
+static int error_of(struct evbuffer *out)
+{
+    /* Committing nothing fails for a frozen evbuffer only. */
+    return evbuffer_commit_space(out, NULL, 0) < 0 ? EBUSY : ENOMEM;
+}
+
 static int refer_to_part(struct evzmq__part *part, struct evbuffer *out)
 {
     struct holder *holder = evzmq__malloc(sizeof(*holder));
@@ -39,7 +46,7 @@ static int refer_to_part(struct evzmq__part *part, struct evbuffer *out)
         return 0;
     }
     holder_free(NULL, 0, holder);
-    errno = ENOMEM;
+    errno = error_of(out);
     return -1;
 }
 
@@ -54,7 +61,7 @@ int evzmq_message_part_to_evbuffer(struct evzmq_message *message, size_t part, s
         return refer_to_part(source, out);
     }
     if (source->size > 0 && evbuffer_add(out, evzmq__part_data(source), source->size) < 0) {
-        errno = ENOMEM;
+        errno = error_of(out);
         return -1;
     }
     return 0;

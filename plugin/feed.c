@@ -14,7 +14,7 @@
 bool evzmq__socket_has_room(const struct evzmq_socket *socket, const struct evzmq_message *message)
 {
     const bool routes = socket->type->routes;
-    const void *key = routes ? message->parts[0].data : NULL;
+    const void *key = routes ? evzmq__part_data(&message->parts[0]) : NULL;
     const size_t key_size = routes ? message->parts[0].size : 0;
     return evzmq__queue_has_room(&socket->queue, key, key_size, message->entry.bytes);
 }

@@ -68,9 +68,10 @@ static bool reserve_buffer(struct evzmq__base *base, size_t size)
         return false;
     }
     size_t wanted = BUFFER_MIN;
-    while (wanted < size) {
+    while (wanted < size && wanted <= SIZE_MAX / 2) {
         wanted *= 2;
     }
+    wanted = wanted > size ? wanted : size;
     wanted = wanted < base->buffer_max ? wanted : base->buffer_max;
     unsigned char *buffer = evzmq__malloc(wanted);
     if (buffer == NULL) {

@@ -118,11 +118,6 @@ void evzmq__source_stop(struct evzmq__source *source)
     }
 }
 
-static int set_event_priority(struct event *event, int priority)
-{
-    return event_priority_set(event, priority) < 0 ? -1 : 0;
-}
-
 int evzmq__source_set_priority(struct evzmq__source *source, int priority)
 {
     const int count = event_base_get_npriorities(event_get_base(source->fd_event));
@@ -135,8 +130,9 @@ int evzmq__source_set_priority(struct evzmq__source *source, int priority)
     const bool scheduled = source->scheduled || source->delayed;
     (void)event_del(source->fd_event);
     (void)event_del(source->timer);
-    int result = set_event_priority(source->fd_event, priority);
-    if (set_event_priority(source->timer, priority) < 0) {
+    int result = 0;
+    if (event_priority_set(source->fd_event, priority) < 0 ||
+        event_priority_set(source->timer, priority) < 0) {
         result = -1;
     }
     if (event_add(source->fd_event, NULL) < 0 || rest(source) < 0) {
@@ -144,6 +140,9 @@ int evzmq__source_set_priority(struct evzmq__source *source, int priority)
     }
     if (scheduled) {
         (void)evzmq__source_schedule(source);
+    }
+    if (result < 0) {
+        errno = ENOMEM;
     }
     return result;
 }
@@ -207,7 +206,9 @@ struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*call
 
 int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay)
 {
-    if (evtimer_add(timer->event, delay) < 0) {
+    /* 34 years. libevent adds the delay to the time without a look at the range of time_t. */
+    const struct timeval longest = {INT32_MAX / 2, 0};
+    if (evtimer_add(timer->event, delay->tv_sec < longest.tv_sec ? delay : &longest) < 0) {
         errno = ENOMEM;
         return -1;
     }

@@ -69,7 +69,7 @@ void evzmq__source_mute(struct evzmq__source *source);
 /* Stops all wakeups; the source lets the loop's dispatch end. It cannot be started again. */
 void evzmq__source_stop(struct evzmq__source *source);
 
-/* Gives the events another priority. Returns 0, or -1 with EINVAL. */
+/* Gives the events another priority. Returns 0, or -1 with EINVAL or ENOMEM. */
 int evzmq__source_set_priority(struct evzmq__source *source, int priority);
 
 /* Stops and frees. NULL is ignored. */

@@ -329,7 +329,6 @@ static void on_turn(void *arg)
     }
     monitor->references++;
     monitor->base->depth++;
-    monitor->base->owner = pthread_self();
     struct evzmq__meter meter;
     evzmq__meter_start(&meter, &budget, evzmq__clock_ns(), evzmq__clock_ns);
     (void)evzmq__drain_run(&meter, deliver_step, monitor);

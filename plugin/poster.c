@@ -57,7 +57,7 @@ struct evzmq_poster {
     struct evzmq__feeder feeder; /* first, and the loop's */
     struct evzmq__hub *hub;
     unsigned long generation;
-    bool routes;
+    const struct evzmq__type *type; /* of its socket */
 
     /* Under the hub's mutex. */
     size_t references; /* the users' */
@@ -398,7 +398,7 @@ struct evzmq_poster *evzmq_poster_new(struct evzmq_socket *socket, size_t messag
     }
     poster->hub = hub;
     poster->generation = evzmq__generation();
-    poster->routes = socket->type->routes;
+    poster->type = socket->type;
     poster->references = 1;
     poster->attached = true;
     poster->queue.messages_max = messages_max != 0 ? messages_max : EVZMQ_POSTER_MESSAGES_DEFAULT;
@@ -474,12 +474,14 @@ int evzmq_poster_post_message(struct evzmq_poster *poster, struct evzmq_message 
     if (check_poster(poster) < 0) {
         return -1;
     }
-    if (message == NULL || message->is_lent || message->part_count == 0) {
+    if (message == NULL || message->is_lent || message->part_count == 0 ||
+        !evzmq__type_takes_parts(poster->type, message->part_count)) {
         errno = EINVAL;
         return -1;
     }
-    const void *key = poster->routes ? message->parts[0].data : NULL;
-    const size_t key_size = poster->routes ? message->parts[0].size : 0;
+    const bool routes = poster->type->routes;
+    const void *key = routes ? evzmq__part_data(&message->parts[0]) : NULL;
+    const size_t key_size = routes ? message->parts[0].size : 0;
     size_t bytes = 0;
     for (size_t i = 0; i < message->part_count; i++) {
         bytes += message->parts[i].size;
@@ -512,9 +514,10 @@ static int ask(struct evzmq_poster *poster, const struct evzmq_bytes *parts, siz
         }
         bytes += parts[i].size;
     }
-    const void *key = poster->routes ? (parts[0].data != NULL ? parts[0].data : "") : NULL;
+    const bool routes = poster->type->routes;
+    const void *key = routes ? (parts[0].data != NULL ? parts[0].data : "") : NULL;
     lock(poster->hub);
-    const int result = admit(poster, key, poster->routes ? parts[0].size : 0, bytes);
+    const int result = admit(poster, key, routes ? parts[0].size : 0, bytes);
     const int error = errno;
     unlock(poster->hub);
     errno = error;
@@ -527,7 +530,7 @@ int evzmq_poster_post_parts(struct evzmq_poster *poster, const struct evzmq_byte
     if (check_poster(poster) < 0) {
         return -1;
     }
-    if (parts == NULL || count == 0) {
+    if (parts == NULL || count == 0 || !evzmq__type_takes_parts(poster->type, count)) {
         errno = EINVAL;
         return -1;
     }

@@ -6,6 +6,7 @@
 #include "registry.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
@@ -79,7 +80,6 @@ static struct evzmq__base *make_locked(struct event_base *event_base)
     }
     base->event_base = event_base;
     base->generation = evzmq__generation();
-    base->owner = pthread_self();
     base->buffer_max = EVZMQ_RECEIVE_BUFFER_DEFAULT;
     base->next = bases;
     bases = base;

@@ -10,7 +10,6 @@
 #ifndef EVZMQ_REGISTRY_H
 #define EVZMQ_REGISTRY_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,7 +29,6 @@ struct evzmq__base {
     size_t references; /* under the registry's mutex */
     size_t sockets; /* attached to the base */
     unsigned long generation; /* of the process that made the record; see evzmq__base_is_stale() */
-    pthread_t owner; /* the thread of the latest pass: the one that dispatches */
     unsigned depth; /* passes that are running now: not 0 inside a callback */
 
     /* The receive buffer: one for all sockets, since one message is delivered at a time. */

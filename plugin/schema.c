@@ -283,6 +283,38 @@ static void fill_default(struct evzmq__program *program, const struct evzmq_fiel
     }
 }
 
+static enum evzmq__step choose_step(const struct evzmq_field *field)
+{
+    switch (field->kind) {
+    case EVZMQ_KIND_STR:
+        return EVZMQ__STEP_STR;
+    case EVZMQ_KIND_CHOICE:
+        return (field->alternatives & EVZMQ_CHOICE_BIT(STR)) != 0 ? EVZMQ__STEP_STR
+                                                                  : EVZMQ__STEP_OTHER;
+    case EVZMQ_KIND_MAP:
+        return EVZMQ__STEP_MAP;
+    case EVZMQ_KIND_STR_MAP:
+        return EVZMQ__STEP_STR_MAP;
+    case EVZMQ_KIND_RECORD:
+        return EVZMQ__STEP_RECORD;
+    case EVZMQ_KIND_FLOAT64:
+        return (field->flags & EVZMQ_NILABLE) == 0 ? EVZMQ__STEP_FLOAT64 : EVZMQ__STEP_OTHER;
+    case EVZMQ_KIND_INTEGER:
+        return (field->flags & EVZMQ_NILABLE) == 0 ? EVZMQ__STEP_INTEGER : EVZMQ__STEP_OTHER;
+    default:
+        return EVZMQ__STEP_OTHER;
+    }
+}
+
+/* A pointer, or a pointer and a size, or the kind of a choice. */
+static size_t choose_nil_size(const struct evzmq_field *field)
+{
+    if ((field->flags & EVZMQ_NILABLE) == 0 || field->kind == EVZMQ_KIND_UNION) {
+        return 0;
+    }
+    return field->kind == EVZMQ_KIND_CHOICE ? sizeof(enum evzmq_choice_kind) : field->size;
+}
+
 static bool compile_field(struct builder *builder, struct evzmq__program *program, size_t index,
                           size_t nesting)
 {
@@ -294,6 +326,9 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     if (has_schema && !compile(builder, field->schema, nesting + 1, &op->program)) {
         return false;
     }
+    op->step = (uint8_t)choose_step(field);
+    op->is_nilable = (field->flags & EVZMQ_NILABLE) != 0;
+    op->nil_size = (uint8_t)choose_nil_size(field);
     op->kind = (uint8_t)field->kind;
     op->element_kind = (uint8_t)field->element_kind;
     op->flags = (uint8_t)field->flags;
@@ -305,6 +340,7 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     op->count_max = field->count_max == 0 ? EVZMQ_ARRAY_COUNT_DEFAULT : field->count_max;
     if (field->kind == EVZMQ_KIND_CHOICE) {
         op->element_kind = EVZMQ_KIND_STR;
+        op->str_offset = (uint32_t)offsetof(struct evzmq_choice, as);
     }
     op->element_size = op->element_kind == EVZMQ_KIND_RECORD && op->program != NULL
                            ? (uint32_t)op->program->record_size
@@ -322,7 +358,7 @@ static bool compile_prefix(struct evzmq__program *program)
 {
     const size_t count = program->op_count + (program->tag != NULL ? 1u : 0u);
     program->prefix_size = evzmq__wire_count_head_size(count) + program->tag_wire_size;
-    program->prefix = evzmq__malloc(program->prefix_size);
+    program->prefix = evzmq__calloc(1, program->prefix_size + EVZMQ__PREFIX_WINDOW);
     if (program->prefix == NULL) {
         return false;
     }
@@ -330,6 +366,13 @@ static bool compile_prefix(struct evzmq__program *program)
     if (program->tag != NULL) {
         memcpy(tag, program->tag_wire, program->tag_wire_size);
     }
+    program->prefix_mask = program->prefix_size < EVZMQ__PREFIX_WINDOW
+                               ? (UINT32_C(1) << program->prefix_size) - 1
+                               : UINT32_MAX;
+    program->usual_size_min =
+        program->layout == EVZMQ_LAYOUT_ARRAY && program->prefix_size <= EVZMQ__PREFIX_WINDOW
+            ? program->prefix_size + program->op_count
+            : SIZE_MAX;
     return true;
 }
 
@@ -365,7 +408,10 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
         }
         covered += schema->fields[i].size;
     }
+    program->ops[schema->field_count].step = EVZMQ__STEP_END;
     program->is_covered = covered == schema->record_size;
+    program->usual_size_min =
+        schema->layout == EVZMQ_LAYOUT_ARRAY ? program->prefix_size + program->op_count : SIZE_MAX;
     return true;
 }
 
@@ -374,6 +420,7 @@ static bool compile_union(struct builder *builder, struct evzmq__program *progra
     const struct evzmq_schema *const schema = program->schema;
     program->record_size = sizeof(struct evzmq_union);
     program->absent_offset = EVZMQ_ABSENT_NONE;
+    program->usual_size_min = SIZE_MAX;
     program->member_count = schema->member_count;
     program->members = evzmq__calloc(schema->member_count, sizeof(struct evzmq__program *));
     if (program->members == NULL) {
@@ -498,6 +545,10 @@ struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
         state->memory_max = options->memory_max != 0 ? options->memory_max : state->memory_max;
         state->validate_utf8 = options->skip_utf8 == 0;
     }
+    const struct evzmq__program *const root = state->root;
+    const bool is_usual = root->is_covered && root->record_size <= state->memory_max;
+    state->memory_left = is_usual ? state->memory_max - root->record_size : 0;
+    state->usual_size_min = is_usual ? root->usual_size_min : SIZE_MAX;
     struct evzmq_codec *const codec = evzmq_codec_new(&methods, state);
     if (codec == NULL) {
         destroy_state(state);

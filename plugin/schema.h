@@ -13,32 +13,39 @@
 #include <evzmq/codec.h>
 #include <evzmq/schema.h>
 
+#include "arena.h"
 #include "utf8.h"
 #include "wire.h"
 
-/* Keeps the rare paths out of the hot functions, whose registers they would take. */
-#if defined(__GNUC__)
-#define EVZMQ__NOINLINE __attribute__((noinline))
-#define EVZMQ__COLD __attribute__((noinline, cold))
-#define EVZMQ__LIKELY(condition) __builtin_expect(!!(condition), 1)
-#define EVZMQ__INLINE inline __attribute__((always_inline))
-#else
-#define EVZMQ__NOINLINE
-#define EVZMQ__COLD
-#define EVZMQ__LIKELY(condition) (condition)
-#define EVZMQ__INLINE inline
-#endif
-
 struct evzmq__program;
+
+/* What the loop of schema_run.c does about a field. */
+enum evzmq__step {
+    EVZMQ__STEP_STR, /* a str, or a choice of which a str is an alternative */
+    EVZMQ__STEP_MAP,
+    EVZMQ__STEP_STR_MAP,
+    EVZMQ__STEP_FLOAT64,
+    EVZMQ__STEP_INTEGER,
+    EVZMQ__STEP_RECORD,
+    EVZMQ__STEP_END, /* after the last field of a record */
+    EVZMQ__STEP_OTHER
+};
+
+/* So many bytes of a prefix are compared at once. */
+#define EVZMQ__PREFIX_WINDOW ((size_t)32)
 
 /* A field, ready to run. */
 struct evzmq__field_op {
+    uint8_t step; /* enum evzmq__step */
+    bool is_nilable;
+    uint8_t nil_size; /* the member is nil if so many bytes are 0: 4, 8, 16; 0: look closer */
     uint8_t kind; /* enum evzmq_kind */
     uint8_t element_kind;
     uint8_t flags; /* EVZMQ_REQUIRED, EVZMQ_NILABLE */
     uint32_t offset;
     const struct evzmq__program *program; /* of a nested record, a union, an array of records */
     uint32_t alternatives;
+    uint32_t str_offset; /* of a choice: that of its str from the member; else 0 */
     uint32_t element_size; /* of an array */
     uint64_t count_max;
     const char *name;
@@ -52,7 +59,7 @@ struct evzmq__program {
     uint32_t op_count;
     uint32_t required_count; /* fields up to the last required one: what an array must have */
     uint64_t required; /* bit i: field i is required */
-    struct evzmq__field_op *ops;
+    struct evzmq__field_op *ops; /* and one that ends them */
     unsigned char *image; /* the record with every field absent: each decode starts as its copy */
     size_t record_size;
     bool is_covered; /* the fields and `absent` are all that the struct consists of */
@@ -61,8 +68,11 @@ struct evzmq__program {
     size_t tag_size;
     unsigned char *tag_wire; /* the tag as it is encoded */
     size_t tag_wire_size;
-    unsigned char *prefix; /* of an array with all fields: its head and the tag, as encoded */
+    unsigned char *prefix; /* of an array with all fields: its head and the tag, as encoded; zeros
+                              up to EVZMQ__PREFIX_WINDOW */
     size_t prefix_size;
+    uint32_t prefix_mask; /* the bytes of it that are not padding, a bit each */
+    size_t usual_size_min; /* what such an array has at least; SIZE_MAX: it is none */
     const struct evzmq__program **members; /* of a union */
     size_t member_count;
 };
@@ -73,6 +83,8 @@ struct evzmq__schema_state {
     const struct evzmq__program *root;
     size_t depth_max;
     size_t memory_max;
+    size_t memory_left; /* beside the root's record */
+    size_t usual_size_min; /* the root's; SIZE_MAX: schema_run.c needs to look closer */
     bool validate_utf8;
 };
 
@@ -94,6 +106,40 @@ const unsigned char *evzmq__reader_fail(struct evzmq__reader *reader, enum evzmq
 
 /* Notes that the value at `at` is missing, malformed, cut short, or else of the wrong type. */
 const unsigned char *evzmq__reader_fail_type(struct evzmq__reader *reader, const unsigned char *at);
+
+/* Takes memory for the value at `at`; NULL is a failure that was noted. */
+static inline void *evzmq__reader_take(struct evzmq__reader *reader, const unsigned char *at,
+                                       size_t size)
+{
+    if (size > reader->memory_left) {
+        (void)evzmq__reader_fail(reader, EVZMQ_DECODE_MEMORY, at);
+        return NULL;
+    }
+    void *const memory = evzmq__arena_cut(reader->arena, size);
+    if (memory == NULL) {
+        (void)evzmq__reader_fail(reader, EVZMQ_DECODE_NOMEM, at);
+        return NULL;
+    }
+    reader->memory_left -= size;
+    return memory;
+}
+
+/* Makes a member that may be nil so: one or more words, since all of them have a pointer. */
+static inline void evzmq__set_nil(void *member, size_t size)
+{
+    enum { WORD = sizeof(void *) };
+    unsigned char *const words = member;
+    memset(words, 0, WORD);
+    if (size > WORD) {
+        memset(words + WORD, 0, WORD);
+        if (size > (size_t)2 * WORD) {
+            memset(words + 2 * WORD, 0, WORD);
+            if (!EVZMQ__LIKELY(size == (size_t)3 * WORD)) {
+                memset(member, 0, size);
+            }
+        }
+    }
+}
 
 /* Reads a str in any form, and finds out what is wrong where there is none. */
 EVZMQ__COLD
@@ -119,20 +165,20 @@ static inline const unsigned char *evzmq__find_str(const unsigned char *at,
     if (left == 0) {
         return NULL;
     }
-    size_t head = 1;
-    size_t size = at[0] ^ 0xa0u;
-    if (size >= 32) {
-        if (left < 3 || (at[0] != 0xd9 && at[0] != 0xda)) {
-            return NULL;
-        }
-        head = at[0] == 0xd9 ? 2 : 3;
-        size = at[0] == 0xd9 ? at[1] : (size_t)evzmq__wire_load16(at + 1);
+    const size_t short_size = (size_t)at[0] - 0xa0;
+    if (short_size < 32) {
+        *out_size = short_size;
+        return short_size < left ? at + 1 : NULL;
     }
-    if (size > left - head) {
-        return NULL;
+    if (left >= 2 && at[0] == 0xd9) {
+        *out_size = at[1];
+        return *out_size <= left - 2 ? at + 2 : NULL;
     }
-    *out_size = size;
-    return at + head;
+    if (left >= 3 && at[0] == 0xda) {
+        *out_size = (size_t)evzmq__wire_load16(at + 1);
+        return *out_size <= left - 3 ? at + 3 : NULL;
+    }
+    return NULL;
 }
 
 /* Reads a str. */
@@ -182,7 +228,30 @@ static inline const unsigned char *evzmq__read_map_head(struct evzmq__reader *re
 /* Passes over one value that nobody will look at: it must be well formed and no more. */
 const unsigned char *evzmq__read_skip(struct evzmq__reader *reader, const unsigned char *at);
 
-/* Passes over a map inside `depth` containers of its span: from str to str or to anything. */
+/* Where a pass over the pairs of a map has come to, and how many pairs are left there. */
+struct evzmq__pairs {
+    const unsigned char *at;
+    size_t count;
+};
+
+/*
+ * Passes over as many pairs of a map as are of the usual kinds: keys below 32 bytes; values of one
+ * byte, or strings. Whatever is unusual about the next one evzmq__read_pairs() finds out.
+ */
+struct evzmq__pairs evzmq__pass_pairs(const unsigned char *at, const unsigned char *end,
+                                      size_t count, bool validate, bool values_are_str);
+
+/* Passes over a map with fewer than 16 pairs, all of them of the usual kinds and not checked to be
+ * UTF-8; else NULL. */
+const unsigned char *evzmq__pass_map(const unsigned char *at, const unsigned char *end,
+                                     bool values_are_str);
+
+/* Passes over the pairs of a map inside `depth` containers of its span, the first of which is
+ * unusual: from str to str or to anything. */
+const unsigned char *evzmq__read_pairs(struct evzmq__reader *reader, const unsigned char *at,
+                                       size_t count, size_t depth, bool values_are_str);
+
+/* The same of a whole map. */
 const unsigned char *evzmq__read_map(struct evzmq__reader *reader, const unsigned char *at,
                                      size_t depth, bool values_are_str);
 
@@ -196,6 +265,27 @@ const unsigned char *evzmq__decode_number(struct evzmq__reader *reader, unsigned
 
 const unsigned char *evzmq__decode_bin(struct evzmq__reader *reader, const unsigned char *at,
                                        struct evzmq_bytes *out);
+
+/* Decodes a field that is not nil, whatever its kind. */
+EVZMQ__NOINLINE
+const unsigned char *evzmq__decode_field(struct evzmq__reader *reader,
+                                         const struct evzmq__field_op *op, const unsigned char *at,
+                                         void *member);
+
+/* Decodes a record into the struct at `record`; the second one does where it has not the usual
+ * form. */
+const unsigned char *evzmq__decode_record(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, void *record);
+EVZMQ__NOINLINE
+const unsigned char *evzmq__decode_record_slow(struct evzmq__reader *reader,
+                                               const struct evzmq__program *program,
+                                               const unsigned char *at, void *record);
+
+EVZMQ__NOINLINE
+const unsigned char *evzmq__decode_union(struct evzmq__reader *reader,
+                                         const struct evzmq__program *program,
+                                         const unsigned char *at, struct evzmq_union *out);
 
 /* The span that stands for one without data. */
 struct evzmq_any evzmq__span_default(enum evzmq_kind kind);

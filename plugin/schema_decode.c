@@ -1,41 +1,10 @@
 /*
- * schema_decode.c: bytes to records. One loop over the fields of a compiled schema; nested records
- * recurse, as deep as the schema does and no deeper. Peers choose the bytes, so every step is held
- * against the end of the bytes, every array against them and the memory limit.
+ * schema_decode.c: bytes to records, whatever form they have. The usual form is read by
+ * schema_run.c, which leaves the rest to this; nested records recurse, as deep as the schema does
+ * and no deeper. Peers choose the bytes, so every step is held against the end of the bytes, every
+ * array against them and the memory limit.
  */
 #include "schema.h"
-
-#include "arena.h"
-
-static const unsigned char *decode_record(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, void *record);
-
-EVZMQ__NOINLINE
-static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
-                                               const struct evzmq__program *program,
-                                               const unsigned char *at, void *record);
-
-EVZMQ__NOINLINE
-static const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, const void **out);
-
-/* Takes memory for the value at `at`; NULL is a failure that was noted. */
-static void *take(struct evzmq__reader *reader, const unsigned char *at, size_t size)
-{
-    if (size > reader->memory_left) {
-        (void)evzmq__reader_fail(reader, EVZMQ_DECODE_MEMORY, at);
-        return NULL;
-    }
-    void *const memory = evzmq__arena_cut(reader->arena, size);
-    if (memory == NULL) {
-        (void)evzmq__reader_fail(reader, EVZMQ_DECODE_NOMEM, at);
-        return NULL;
-    }
-    reader->memory_left -= size;
-    return memory;
-}
 
 static const unsigned char *decode_span(struct evzmq__reader *reader, unsigned kind,
                                         const unsigned char *at, struct evzmq_any *out)
@@ -64,7 +33,7 @@ static const unsigned char *decode_element(struct evzmq__reader *reader,
     case EVZMQ_KIND_BIN:
         return evzmq__decode_bin(reader, at, element);
     case EVZMQ_KIND_RECORD:
-        return decode_record(reader, op->program, at, element);
+        return evzmq__decode_record(reader, op->program, at, element);
     default:
         return evzmq__decode_number(reader, op->element_kind, at, element);
     }
@@ -92,7 +61,7 @@ static const unsigned char *decode_array(struct evzmq__reader *reader,
     if (count > SIZE_MAX / op->element_size) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_MEMORY, start);
     }
-    unsigned char *const items = take(reader, start, count * op->element_size);
+    unsigned char *const items = evzmq__reader_take(reader, start, count * op->element_size);
     if (items == NULL) {
         return NULL;
     }
@@ -175,37 +144,12 @@ static const unsigned char *decode_choice(struct evzmq__reader *reader,
     return evzmq__reader_fail_type(reader, at);
 }
 
-/* memcmp() == 0, inline for the sizes that tags have. */
-static inline bool equals(const unsigned char *left, const unsigned char *right, size_t size)
-{
-    uint64_t words[4];
-    if (size == 1) {
-        return *left == *right;
-    }
-    if (size < 8 || size > 24) {
-        return memcmp(left, right, size) == 0;
-    }
-    memcpy(&words[0], left, 8);
-    memcpy(&words[1], right, 8);
-    memcpy(&words[2], left + size - 8, 8);
-    memcpy(&words[3], right + size - 8, 8);
-    if (((words[0] ^ words[1]) | (words[2] ^ words[3])) != 0) {
-        return false;
-    }
-    if (size > 16) {
-        memcpy(&words[0], left + 8, 8);
-        memcpy(&words[1], right + 8, 8);
-        return words[0] == words[1];
-    }
-    return true;
-}
-
 /* Whether the encoded tag stands at `at`: the form that every encoder writes. */
 static inline bool tag_is_at(const struct evzmq__reader *reader,
                              const struct evzmq__program *program, const unsigned char *at)
 {
     return (size_t)(reader->end - at) >= program->tag_wire_size &&
-           equals(at, program->tag_wire, program->tag_wire_size);
+           memcmp(at, program->tag_wire, program->tag_wire_size) == 0;
 }
 
 static bool tag_equals(const struct evzmq__program *program, const struct evzmq_str *tag)
@@ -233,7 +177,7 @@ static const unsigned char *decode_pointer(struct evzmq__reader *reader,
                                            const struct evzmq__field_op *op,
                                            const unsigned char *at, const void **out)
 {
-    void *const value = take(reader, at, evzmq__kind_size(op->kind));
+    void *const value = evzmq__reader_take(reader, at, evzmq__kind_size(op->kind));
     *out = value;
     return value == NULL ? NULL : evzmq__decode_number(reader, op->kind, at, value);
 }
@@ -244,8 +188,7 @@ static const unsigned char *decode_elements(struct evzmq__reader *reader,
                                             const unsigned char *start, const unsigned char *at,
                                             size_t count, void *record);
 
-EVZMQ__NOINLINE
-static const unsigned char *decode_union(struct evzmq__reader *reader,
+const unsigned char *evzmq__decode_union(struct evzmq__reader *reader,
                                          const struct evzmq__program *program,
                                          const unsigned char *at, struct evzmq_union *out)
 {
@@ -278,7 +221,7 @@ static const unsigned char *decode_union(struct evzmq__reader *reader,
         }
         at = next;
     }
-    void *const record = take(reader, start, which->record_size);
+    void *const record = evzmq__reader_take(reader, start, which->record_size);
     if (record == NULL) {
         return NULL;
     }
@@ -287,11 +230,19 @@ static const unsigned char *decode_union(struct evzmq__reader *reader,
     return decode_elements(reader, which, start, at, count - 1, record);
 }
 
-/* Decodes a field that is not nil, whatever its kind. */
-EVZMQ__NOINLINE
-static const unsigned char *decode_any_field(struct evzmq__reader *reader,
-                                             const struct evzmq__field_op *op,
-                                             const unsigned char *at, void *member)
+/* Decodes a nested record: into the arena. */
+static const unsigned char *decode_nested(struct evzmq__reader *reader,
+                                          const struct evzmq__program *program,
+                                          const unsigned char *at, const void **out)
+{
+    void *const record = evzmq__reader_take(reader, at, program->record_size);
+    *out = record;
+    return record == NULL ? NULL : evzmq__decode_record(reader, program, at, record);
+}
+
+const unsigned char *evzmq__decode_field(struct evzmq__reader *reader,
+                                         const struct evzmq__field_op *op, const unsigned char *at,
+                                         void *member)
 {
     switch (op->kind) {
     case EVZMQ_KIND_STR:
@@ -309,7 +260,7 @@ static const unsigned char *decode_any_field(struct evzmq__reader *reader,
     case EVZMQ_KIND_RECORD:
         return decode_nested(reader, op->program, at, member);
     case EVZMQ_KIND_UNION:
-        return decode_union(reader, op->program, at, member);
+        return evzmq__decode_union(reader, op->program, at, member);
     case EVZMQ_KIND_ARRAY:
         return decode_array(reader, op, at, member);
     default:
@@ -320,84 +271,19 @@ static const unsigned char *decode_any_field(struct evzmq__reader *reader,
     }
 }
 
-/* Clears a member that may be nil: one or more words, since all of them have a pointer. */
-static inline void set_nil(void *member, size_t size)
+/* Decodes fields one after the other. */
+static const unsigned char *decode_fields(struct evzmq__reader *reader,
+                                          const struct evzmq__field_op *op, size_t count,
+                                          const unsigned char *at, void *record)
 {
-    unsigned char *word = member;
-    memset(word, 0, sizeof(void *));
-    for (size_t i = sizeof(void *); i < size; i += sizeof(void *)) {
-        memset(word + i, 0, sizeof(void *));
-    }
-}
-
-/* The two kinds of numbers that records mostly have, in the form they mostly have, and all the
- * rest. */
-static inline const unsigned char *decode_scalar(struct evzmq__reader *reader,
-                                                 const struct evzmq__field_op *op,
-                                                 const unsigned char *at, void *member)
-{
-    if ((op->flags & EVZMQ_NILABLE) == 0 && reader->end - at >= 9) {
-        if (op->kind == EVZMQ_KIND_FLOAT64 && *at == 0xcb) {
-            *(double *)member = evzmq__wire_bits_double(evzmq__wire_load64(at + 1));
-            return at + 9;
-        }
-        if (op->kind == EVZMQ_KIND_INTEGER && *at == 0xcf) {
-            *(struct evzmq_integer *)member =
-                (struct evzmq_integer){evzmq__wire_load64(at + 1), false};
-            return at + 9;
-        }
-    }
-    return decode_any_field(reader, op, at, member);
-}
-
-/*
- * Decodes fields one after the other: what is usual here, the rest elsewhere. This loop is what
- * decoding a record costs, so it keeps the place and the end of the bytes in registers.
- */
-static EVZMQ__INLINE const unsigned char *decode_fields(struct evzmq__reader *reader,
-                                                        const struct evzmq__field_op *op,
-                                                        size_t count, const unsigned char *at,
-                                                        void *record)
-{
-    const unsigned char *const end = reader->end;
-    for (const struct evzmq__field_op *const last = op + count; op != last; op++) {
+    for (size_t i = 0; i < count && at != NULL; i++, op++) {
         void *const member = (unsigned char *)record + op->offset;
-        const unsigned kind = op->kind;
-        size_t size = 0;
-        if ((op->flags & EVZMQ_NILABLE) != 0 && at != end && *at == EVZMQ__WIRE_NIL) {
-            set_nil(member, op->size);
+        if ((op->flags & EVZMQ_NILABLE) != 0 && at != reader->end && *at == EVZMQ__WIRE_NIL) {
+            evzmq__set_nil(member, op->size);
             at += 1;
-            continue;
-        }
-        const unsigned char *next = NULL;
-        if (kind == EVZMQ_KIND_STR || (kind == EVZMQ_KIND_CHOICE && allows(op, EVZMQ_CHOICE_STR))) {
-            const unsigned char *const data = evzmq__find_str(at, end, &size);
-            if (EVZMQ__LIKELY(data != NULL)) {
-                struct evzmq_choice *const choice = member;
-                struct evzmq_str *const str = kind == EVZMQ_KIND_STR ? member : &choice->as.str;
-                if (kind != EVZMQ_KIND_STR) {
-                    choice->kind = EVZMQ_CHOICE_STR;
-                }
-                *str = (struct evzmq_str){(const char *)data, size};
-                next = reader->validate_utf8 ? evzmq__read_utf8(reader, data, size) : data + size;
-            } else {
-                next = decode_any_field(reader, op, at, member);
-            }
-        } else if (kind == EVZMQ_KIND_MAP || kind == EVZMQ_KIND_STR_MAP) {
-            next = at != end && *at == 0x80
-                       ? at + 1
-                       : evzmq__read_map(reader, at, 0, kind == EVZMQ_KIND_STR_MAP);
-            size = next == NULL ? 0 : (size_t)(next - at);
-            *(struct evzmq_any *)member = (struct evzmq_any){at, size};
-        } else if (kind == EVZMQ_KIND_RECORD) {
-            next = decode_nested(reader, op->program, at, member);
         } else {
-            next = decode_scalar(reader, op, at, member);
+            at = evzmq__decode_field(reader, op, at, member);
         }
-        if (next == NULL) {
-            return NULL;
-        }
-        at = next;
     }
     return at;
 }
@@ -488,44 +374,13 @@ static const unsigned char *decode_map(struct evzmq__reader *reader,
     return at;
 }
 
-static EVZMQ__INLINE const unsigned char *decode_usual(struct evzmq__reader *reader,
-                                                       const struct evzmq__program *program,
-                                                       const unsigned char *at, void *record)
-{
-    const size_t left = (size_t)(reader->end - at);
-    if (program->is_covered && program->layout == EVZMQ_LAYOUT_ARRAY &&
-        left >= program->prefix_size + program->op_count &&
-        equals(at, program->prefix, program->prefix_size)) {
-        /* The usual case: all the fields and no more, in the form that every encoder writes. */
-        store_absent(program, record, 0);
-        return decode_fields(reader, program->ops, program->op_count, at + program->prefix_size,
-                             record);
-    }
-    return decode_record_slow(reader, program, at, record);
-}
-
-EVZMQ__NOINLINE
-static const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, const void **out)
-{
-    void *const record = take(reader, at, program->record_size);
-    *out = record;
-    return record == NULL ? NULL : decode_usual(reader, program, at, record);
-}
-
-static const unsigned char *decode_record(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, void *record)
-{
-    return decode_usual(reader, program, at, record);
-}
-
-EVZMQ__NOINLINE
-static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
+const unsigned char *evzmq__decode_record_slow(struct evzmq__reader *reader,
                                                const struct evzmq__program *program,
                                                const unsigned char *at, void *record)
 {
+    if (program->layout == EVZMQ_LAYOUT_UNION) {
+        return evzmq__decode_union(reader, program, at, record);
+    }
     if (program->layout == EVZMQ_LAYOUT_MAP) {
         return decode_map(reader, program, at, record);
     }
@@ -551,36 +406,4 @@ static const unsigned char *decode_record_slow(struct evzmq__reader *reader,
         count -= 1;
     }
     return decode_elements(reader, program, start, at, count, record);
-}
-
-int evzmq__schema_decode(const void *state, const void *data, size_t size,
-                         struct evzmq_arena *arena, const void **out_value,
-                         struct evzmq_decode_error *out_error)
-{
-    static const unsigned char nothing[1] = {0};
-    const struct evzmq__schema_state *const schema = state;
-    const unsigned char *const start = size == 0 ? nothing : data;
-    struct evzmq__reader reader; /* the fault is set where there is one */
-    reader.end = start + size;
-    reader.validate_utf8 = schema->validate_utf8;
-    reader.depth_max = schema->depth_max;
-    reader.memory_left = schema->memory_max;
-    reader.arena = arena;
-    const struct evzmq__program *const root = schema->root;
-    void *const value = take(&reader, start, root->record_size);
-    if (value != NULL) {
-        const unsigned char *const at = root->layout == EVZMQ_LAYOUT_UNION
-                                            ? decode_union(&reader, root, start, value)
-                                            : decode_usual(&reader, root, start, value);
-        if (at == reader.end) {
-            *out_value = value;
-            return 0;
-        }
-        if (at != NULL) {
-            (void)evzmq__reader_fail(&reader, EVZMQ_DECODE_TRAILING, at);
-        }
-    }
-    out_error->kind = reader.fault_kind;
-    out_error->offset = (size_t)(reader.fault - start);
-    return -1;
 }

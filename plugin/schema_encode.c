@@ -192,9 +192,10 @@ static unsigned char *put_union(unsigned char *out, unsigned char *end,
     return put_record(out, end, member, chosen->record);
 }
 
-static inline unsigned char *put_field(unsigned char *out, unsigned char *end,
-                                       const struct evzmq__program *program,
-                                       const struct evzmq__field_op *op, const void *record)
+EVZMQ__NOINLINE
+static unsigned char *put_field(unsigned char *out, unsigned char *end,
+                                const struct evzmq__program *program,
+                                const struct evzmq__field_op *op, const void *record)
 {
     const void *member = (const unsigned char *)record + op->offset;
     if ((op->flags & EVZMQ_NILABLE) != 0 && evzmq__is_nil(op, member)) {
@@ -266,9 +267,107 @@ static inline unsigned char *put_prefix(unsigned char *out, unsigned char *end,
                                 : put_raw(out, end, program->tag_wire, program->tag_wire_size);
 }
 
+/* A str below 64 KiB; NULL also for a larger one. */
+static inline unsigned char *put_usual_str(unsigned char *out, const unsigned char *end,
+                                           const struct evzmq_str *str)
+{
+    const size_t room = (size_t)(end - out);
+    const size_t size = str->size;
+    if (size < 32) {
+        if (!EVZMQ__LIKELY(size < room)) {
+            return NULL;
+        }
+        out[0] = (unsigned char)(0xa0 + size);
+        copy_bytes(out + 1, str->data, size);
+        return out + 1 + size;
+    }
+    if (size >= 0x10000 || room < size + 3) {
+        return NULL;
+    }
+    if (size < 0x100) {
+        out[0] = 0xd9;
+        out[1] = (unsigned char)size;
+        out += 2;
+    } else {
+        out[0] = 0xda;
+        evzmq__wire_store16(out + 1, size);
+        out += 3;
+    }
+    copy_bytes(out, str->data, size);
+    return out + size;
+}
+
+/* The head and the tag of an array with all its fields. What is copied with them is written over
+ * later. */
+static inline unsigned char *put_whole_prefix(unsigned char *out, unsigned char *end,
+                                              const struct evzmq__program *program)
+{
+    if (EVZMQ__LIKELY(has_room(out, end, EVZMQ__PREFIX_WINDOW) &&
+                      program->prefix_size <= EVZMQ__PREFIX_WINDOW)) {
+        memcpy(out, program->prefix, EVZMQ__PREFIX_WINDOW);
+        return out + program->prefix_size;
+    }
+    return put_raw(out, end, program->prefix, program->prefix_size);
+}
+
+/* An array with all its fields: what is usual about them here, the rest elsewhere. */
+static inline unsigned char *put_whole_array(unsigned char *out, unsigned char *end,
+                                             const struct evzmq__program *program,
+                                             const void *record)
+{
+    out = put_whole_prefix(out, end, program);
+    for (const struct evzmq__field_op *op = program->ops; out != NULL; op++) {
+        const unsigned char *const member = (const unsigned char *)record + op->offset;
+        const unsigned step = op->step;
+        if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
+            const struct evzmq_str *const str = evzmq__find_field_str(op, member);
+            unsigned char *const next = str == NULL ? NULL : put_usual_str(out, end, str);
+            if (EVZMQ__LIKELY(next != NULL)) {
+                out = next;
+                continue;
+            }
+        } else if (step == EVZMQ__STEP_END) {
+            return out;
+        } else if (step <= EVZMQ__STEP_STR_MAP) {
+            const struct evzmq_any *const any = (const void *)member;
+            if (any->data != NULL && has_room(out, end, any->size)) {
+                copy_bytes(out, any->data, any->size);
+                out += any->size;
+                continue;
+            }
+            if (any->data == NULL && out != end) {
+                *out++ = op->is_nilable ? EVZMQ__WIRE_NIL : 0x80;
+                continue;
+            }
+        } else if (step <= EVZMQ__STEP_INTEGER && has_room(out, end, 9)) {
+            if (step == EVZMQ__STEP_FLOAT64) {
+                const double *const number = (const void *)member;
+                out = evzmq__wire_put(out, 0xcb, evzmq__wire_double_bits(*number), 8);
+                continue;
+            }
+            const struct evzmq_integer *const integer = (const void *)member;
+            if (!integer->is_negative && integer->bits > UINT32_MAX) {
+                out = evzmq__wire_put(out, 0xcf, integer->bits, 8);
+                continue;
+            }
+        }
+        if (evzmq__is_plain_nil(op, member)) {
+            out = put_nil(out, end);
+            continue;
+        }
+        const void *const nested = step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+        out = nested != NULL ? put_record(out, end, op->program, nested)
+                             : put_field(out, end, program, op, record);
+    }
+    return NULL;
+}
+
 static unsigned char *put_record(unsigned char *out, unsigned char *end,
                                  const struct evzmq__program *program, const void *record)
 {
+    if (EVZMQ__LIKELY(evzmq__is_whole_array(program, record))) {
+        return put_whole_array(out, end, program, record);
+    }
     const uint64_t absent = evzmq__get_absent(program, record);
     if (program->layout == EVZMQ_LAYOUT_MAP) {
         return put_map(out, end, program, record, absent);

@@ -108,6 +108,56 @@ static inline bool evzmq__is_absent(uint64_t absent, size_t index)
     return (absent >> index & 1u) != 0;
 }
 
+/* Whether a record is an array with all its fields: what the loops of both passes are for. */
+static inline bool evzmq__is_whole_array(const struct evzmq__program *program, const void *record)
+{
+    if (program->layout != EVZMQ_LAYOUT_ARRAY) {
+        return false;
+    }
+    if (program->absent_offset == EVZMQ_ABSENT_NONE) {
+        return true;
+    }
+    uint64_t absent;
+    memcpy(&absent, (const unsigned char *)record + program->absent_offset, sizeof(absent));
+    return EVZMQ__LIKELY(absent == 0);
+}
+
+/* The str of a field whose step is EVZMQ__STEP_STR; NULL where it holds something else or nil. */
+static inline const struct evzmq_str *evzmq__find_field_str(const struct evzmq__field_op *op,
+                                                            const unsigned char *member)
+{
+    const void *const str = member + op->str_offset;
+    if (!EVZMQ__LIKELY(op->str_offset == 0)) {
+        enum evzmq_choice_kind kind;
+        memcpy(&kind, member, sizeof(kind));
+        if (kind != EVZMQ_CHOICE_STR) {
+            return NULL;
+        }
+    }
+    return ((const struct evzmq_str *)str)->data != NULL ? str : NULL;
+}
+
+/* Whether a member is nil for sure; one that contradicts itself is not. */
+static inline bool evzmq__is_plain_nil(const struct evzmq__field_op *op,
+                                       const unsigned char *member)
+{
+    uint32_t half;
+    uint64_t words[2] = {0, 0};
+    switch (op->nil_size) {
+    case 4:
+        memcpy(&half, member, 4);
+        return half == 0;
+    case 8:
+        memcpy(words, member, 8);
+        return words[0] == 0;
+    case 16:
+        memcpy(words, member, 16);
+        return (words[0] | words[1]) == 0;
+    default:
+        return false;
+    }
+}
+
 /* How many fields an array is written with: all up to the last one that is not absent. */
 static inline size_t evzmq__count_elements(const struct evzmq__program *program, uint64_t absent)
 {

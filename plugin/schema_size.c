@@ -58,6 +58,11 @@ static size_t size_span(const struct evzmq__schema_state *state, unsigned kind,
         return any->data == NULL && any->size == 0 ? 1 : fail(EINVAL);
     }
     const unsigned char *const start = any->data;
+    if (kind <= EVZMQ_KIND_STR_MAP && kind >= EVZMQ_KIND_MAP &&
+        evzmq__pass_map(start, start + any->size, kind == EVZMQ_KIND_STR_MAP) ==
+            start + any->size) {
+        return any->size;
+    }
     struct evzmq__reader reader = {.end = start + any->size, .depth_max = state->depth_max};
     return evzmq__read_span(&reader, start, (enum evzmq_kind)kind) == reader.end ? any->size
                                                                                  : fail(EINVAL);
@@ -156,9 +161,10 @@ static size_t size_nil(const struct evzmq__field_op *op, const void *member)
     return is_sized && ((const struct evzmq__array *)member)->count != 0 ? fail(EINVAL) : 1;
 }
 
-static inline size_t size_field(const struct evzmq__schema_state *state,
-                                const struct evzmq__program *program,
-                                const struct evzmq__field_op *op, const void *record)
+EVZMQ__NOINLINE
+static size_t size_field(const struct evzmq__schema_state *state,
+                         const struct evzmq__program *program, const struct evzmq__field_op *op,
+                         const void *record)
 {
     const void *member = (const unsigned char *)record + op->offset;
     if ((op->flags & EVZMQ_NILABLE) != 0 && evzmq__is_nil(op, member)) {
@@ -213,9 +219,58 @@ static size_t size_map(const struct evzmq__schema_state *state,
     return total;
 }
 
+/* The size of an array with all its fields: what is usual about them here, the rest elsewhere. */
+static inline size_t size_whole_array(const struct evzmq__schema_state *state,
+                                      const struct evzmq__program *program, const void *record)
+{
+    size_t total = program->prefix_size;
+    for (const struct evzmq__field_op *op = program->ops;; op++) {
+        const unsigned char *const member = (const unsigned char *)record + op->offset;
+        const unsigned step = op->step;
+        if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
+            const struct evzmq_str *const str = evzmq__find_field_str(op, member);
+            if (EVZMQ__LIKELY(str != NULL && str->size < 0x10000)) {
+                total += str->size + 1 + (str->size >= 32) + (str->size >= 0x100);
+                continue;
+            }
+        } else if (step == EVZMQ__STEP_END) {
+            return total;
+        } else if (step == EVZMQ__STEP_FLOAT64) {
+            total += 9;
+            continue;
+        } else if (step <= EVZMQ__STEP_STR_MAP) {
+            const struct evzmq_any *const any = (const void *)member;
+            if (any->data == NULL ? any->size == 0
+                                  : any->size == 1 && *(const unsigned char *)any->data == 0x80) {
+                total += 1;
+                continue;
+            }
+        } else if (step == EVZMQ__STEP_INTEGER) {
+            const struct evzmq_integer *const integer = (const void *)member;
+            if (!integer->is_negative) {
+                total += evzmq__wire_integer_size(integer->bits, false);
+                continue;
+            }
+        }
+        if (evzmq__is_plain_nil(op, member)) {
+            total += 1;
+            continue;
+        }
+        const void *const nested = step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+        total = sum(total, nested != NULL ? size_record(state, op->program, nested)
+                                          : size_field(state, program, op, record));
+        if (!EVZMQ__LIKELY(total != FAILED)) {
+            return FAILED;
+        }
+    }
+}
+
 static size_t size_record(const struct evzmq__schema_state *state,
                           const struct evzmq__program *program, const void *record)
 {
+    if (EVZMQ__LIKELY(evzmq__is_whole_array(program, record))) {
+        return size_whole_array(state, program, record);
+    }
     const uint64_t absent = evzmq__get_absent(program, record);
     if (program->layout == EVZMQ_LAYOUT_MAP) {
         return size_map(state, program, record, absent);

@@ -3,7 +3,7 @@
  * heads of containers, and spans: values that are checked and kept as they are.
  *
  * A span is passed over without recursion. Flat maps of strings and numbers, the usual case, are
- * done by the loops of evzmq__read_map(); only a container inside opens the stack of
+ * done by the loops of evzmq__pass_pairs(); only a container inside opens the stack of
  * check_nested().
  */
 #include "schema.h"
@@ -216,54 +216,24 @@ static inline const unsigned char *check_value(struct evzmq__reader *reader,
     return is_container(*at) ? check_nested(reader, at, depth) : read_scalar(reader, at);
 }
 
-/* The size of a value that is one byte or a str below 32 bytes, by its first byte; else 0. */
-#define ONE_8 1, 1, 1, 1, 1, 1, 1, 1
-#define NONE_8 0, 0, 0, 0, 0, 0, 0, 0
-static const unsigned char usual_sizes[256] = {
-    ONE_8,  ONE_8,  ONE_8,  ONE_8, ONE_8,  ONE_8,  ONE_8,  ONE_8,  ONE_8, ONE_8, ONE_8, ONE_8,
-    ONE_8,  ONE_8,  ONE_8,  ONE_8, NONE_8, NONE_8, NONE_8, NONE_8, 1,     2,     3,     4,
-    5,      6,      7,      8,     9,      10,     11,     12,     13,    14,    15,    16,
-    17,     18,     19,     20,    21,     22,     23,     24,     25,    26,    27,    28,
-    29,     30,     31,     32,    1,      0,      1,      1,      0,     0,     0,     0,
-    NONE_8, NONE_8, NONE_8, ONE_8, ONE_8,  ONE_8,  ONE_8,
-};
-
-/*
- * Passes over as many pairs of a map as are of the usual kinds: keys below 32 bytes; values of one
- * byte, or strings. *io_count is how many are left then; whatever is unusual about the next one the
- * caller finds out. Inlined with constants, so that each mode has a loop of its own.
- */
-static EVZMQ__INLINE const unsigned char *read_usual_pairs(const unsigned char *end,
-                                                           const unsigned char *at, bool validate,
-                                                           bool values_are_str, size_t *io_count)
+const unsigned char *evzmq__read_pairs(struct evzmq__reader *reader, const unsigned char *at,
+                                       size_t count, size_t depth, bool values_are_str)
 {
-    size_t count = *io_count;
-    for (; count != 0; count--) {
-        const size_t left = (size_t)(end - at);
-        const size_t key_size = left == 0 ? SIZE_MAX : (size_t)(at[0] ^ 0xa0u);
-        if (key_size >= 32 || key_size + 1 >= left) {
-            break;
+    while (count != 0) {
+        struct evzmq_str str;
+        at = evzmq__read_str(reader, at, &str);
+        if (at != NULL) {
+            at = values_are_str ? evzmq__read_str(reader, at, &str)
+                                : check_value(reader, at, depth + 1);
         }
-        const unsigned char *const value = at + 1 + key_size;
-        size_t size = usual_sizes[value[0]];
-        const unsigned char *data = value + 1;
-        if (size == 0 || (values_are_str && (value[0] & 0xe0u) != 0xa0u)) {
-            data = evzmq__find_str(value, end, &size);
-            if (data == NULL) {
-                break;
-            }
-        } else if (size > left - 1 - key_size) {
-            break;
-        } else {
-            size -= 1;
+        if (at == NULL) {
+            return NULL;
         }
-        if (validate && (!evzmq__utf8_valid_field(at + 1, key_size, NULL) ||
-                         !evzmq__utf8_valid_field(data, size, NULL))) {
-            break;
-        }
-        at = data + size;
+        const struct evzmq__pairs rest =
+            evzmq__pass_pairs(at, reader->end, count - 1, reader->validate_utf8, values_are_str);
+        at = rest.at;
+        count = rest.count;
     }
-    *io_count = count;
     return at;
 }
 
@@ -273,29 +243,15 @@ const unsigned char *evzmq__read_map(struct evzmq__reader *reader, const unsigne
     const unsigned char *const start = at;
     size_t count = 0;
     at = evzmq__read_map_head(reader, at, &count);
-    if (at != NULL && depth >= reader->depth_max) {
+    if (at == NULL) {
+        return NULL;
+    }
+    if (depth >= reader->depth_max) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_DEPTH, start);
     }
-    while (at != NULL) {
-        if (reader->validate_utf8) {
-            at = read_usual_pairs(reader->end, at, true, values_are_str, &count);
-        } else if (values_are_str) {
-            at = read_usual_pairs(reader->end, at, false, true, &count);
-        } else {
-            at = read_usual_pairs(reader->end, at, false, false, &count);
-        }
-        if (count == 0) {
-            break;
-        }
-        struct evzmq_str str;
-        at = evzmq__read_str(reader, at, &str);
-        if (at != NULL) {
-            at = values_are_str ? evzmq__read_str(reader, at, &str)
-                                : check_value(reader, at, depth + 1);
-        }
-        count--;
-    }
-    return at;
+    const struct evzmq__pairs rest =
+        evzmq__pass_pairs(at, reader->end, count, reader->validate_utf8, values_are_str);
+    return evzmq__read_pairs(reader, rest.at, rest.count, depth, values_are_str);
 }
 
 static const unsigned char *read_map_list(struct evzmq__reader *reader, const unsigned char *at)

@@ -82,7 +82,6 @@ bool evzmq__socket_enter(struct evzmq_socket *socket)
     }
     evzmq__socket_ref(socket);
     socket->base->depth++;
-    socket->base->owner = pthread_self();
     return true;
 }
 

@@ -44,8 +44,18 @@ struct evzmq__type {
     bool decodes; /* what is received is the user's data */
     bool routes; /* the first part of what is sent says to whom */
     bool always_pollout; /* ZMQ_POLLOUT is set whether or not what waits can be sent */
+    unsigned char parts_min; /* of what is sent */
+    unsigned char parts_max; /* 0: any number */
     enum evzmq__envelope envelope;
 };
+
+/* Whether a message of so many parts can be sent. libzmq does not say so: ROUTER drops a message
+ * that ends with the routing id, and STREAM, where anything but a routing id and one part comes,
+ * takes what follows for parts of other messages from then on. */
+static inline bool evzmq__type_takes_parts(const struct evzmq__type *type, size_t count)
+{
+    return count >= type->parts_min && (type->parts_max == 0 || count <= type->parts_max);
+}
 
 /* Why reading is stopped: any bit is enough. One bit for each owner, so that they do not fight over
  * one flag. */

@@ -68,6 +68,24 @@ static inline bool evzmq__utf8_is_short_ascii(const unsigned char *bytes, size_t
     return all < 0x80;
 }
 
+#define EVZMQ__UTF8_WINDOW ((size_t)32)
+
+/*
+ * Whether up to EVZMQ__UTF8_WINDOW bytes are all ASCII, where as many as that may be read, whatever
+ * the size: no branch depends on it then.
+ */
+static inline bool evzmq__utf8_is_window_ascii(const unsigned char *bytes, size_t size)
+{
+#if defined(__SSE2__)
+    const __m128i *const window = (const __m128i *)(const void *)bytes;
+    const unsigned low = (unsigned)_mm_movemask_epi8(_mm_loadu_si128(window));
+    const unsigned high = (unsigned)_mm_movemask_epi8(_mm_loadu_si128(window + 1));
+    return (uint32_t)((uint64_t)(low | high << 16) << (EVZMQ__UTF8_WINDOW - size)) == 0;
+#else
+    return evzmq__utf8_is_short_ascii(bytes, size);
+#endif
+}
+
 /* evzmq__utf8_valid() with the usual case inline: a short string that is ASCII. */
 static inline bool evzmq__utf8_valid_field(const void *data, size_t size, size_t *out_offset)
 {

@@ -28,7 +28,8 @@ static int check_writable(struct evzmq_socket *socket)
         errno = ENOTSUP;
         return -1;
     }
-    /* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well. */
+    /* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well.
+     */
     const bool is_one_at_a_time =
         socket->type->zmq_type == ZMQ_REQ || socket->type->zmq_type == ZMQ_REP;
     if (is_one_at_a_time && socket->queue.messages > 0) {
@@ -135,6 +136,10 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
                          struct evzmq_message *whole)
 {
     if (check_writable(socket) < 0) {
+        return -1;
+    }
+    if (!evzmq__type_takes_parts(socket->type, count)) {
+        errno = EINVAL;
         return -1;
     }
     const void *key = socket->type->routes ? evzmq__part_data(&parts[0]) : NULL;

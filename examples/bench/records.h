@@ -59,12 +59,12 @@ struct typed_record;
 struct record_source {
     enum bench_type type;
     enum record_form form;
-    struct decimal id; /* of the record to make next */
+    struct decimal id; /* of the record to make next; RECORD_TYPED: of the one last made */
     size_t chars;
     char *text;
     msgpack_sbuffer bytes; /* RECORD_COPIED, RECORD_PACKED: the record last made */
     struct typed_record *typed; /* RECORD_TYPED, else NULL */
-    struct decimal made_id; /* of the record last made; RECORD_COPIED: the length only */
+    struct decimal made_id; /* of the record last made, the length only; not RECORD_TYPED */
     size_t made_size;
 };
 

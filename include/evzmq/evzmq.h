@@ -10,10 +10,12 @@
 #include <evzmq/context.h>
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
+#include <evzmq/pool.h>
 #include <evzmq/poster.h>
 #include <evzmq/records.h>
 #include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
+#include <evzmq/worker.h>
 
 #endif /* EVZMQ_EVZMQ_H */

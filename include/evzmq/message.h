@@ -122,7 +122,8 @@ EVZMQ_API int evzmq_message_add_evbuffer(struct evzmq_message *message, struct e
  * @param part     index, from 0
  * @param out      the evbuffer; must not be drained on a thread other than the message's unless it
  * is locked
- * @return 0, or -1 with EINVAL (NULL, or no such part), ENOMEM; the evbuffer is unchanged then
+ * @return 0, or -1 with EINVAL (NULL, or no such part), ENOMEM, EBUSY (the end of the evbuffer is
+ * frozen, as that of a bufferevent's input is); the evbuffer is unchanged then
  */
 EVZMQ_API int evzmq_message_part_to_evbuffer(struct evzmq_message *message, size_t part,
                                              struct evbuffer *out);

@@ -100,8 +100,9 @@ EVZMQ_API void evzmq_poster_free(struct evzmq_poster *poster);
  * Thread: any that holds a reference. Callbacks: yes. Never waits for the loop, whatever it does.
  *
  * @param data  @p size bytes; may be NULL when @p size is 0
- * @return 0, or -1 with EINVAL, ENOMEM, EAGAIN (the poster is full; nothing tells when it no longer
- * is), ESHUTDOWN (the socket was freed or shut down, or its context terminated), ECHILD
+ * @return 0, or -1 with EINVAL (also a number of parts that evzmq_socket_write() refuses), ENOMEM,
+ * EAGAIN (the poster is full; nothing tells when it no longer is), ESHUTDOWN (the socket was freed
+ * or shut down, or its context terminated), ECHILD
  */
 EVZMQ_API int evzmq_poster_post(struct evzmq_poster *poster, const void *data, size_t size);
 

@@ -60,27 +60,28 @@ enum evzmq_options {
 
 /** What an event callback is called for. */
 enum evzmq_event_type {
-    /** A message could not be decoded. kind, offset and message are set. On REP the callback may
-     * reply; when it does not, an empty reply is sent, since a REP socket without a reply is stuck
-     * for good. */
+    /** A message could not be decoded. error (EBADMSG), kind, offset and message are set. On REP
+     * the callback may reply; when it does not, an empty reply is sent, since a REP socket without
+     * a reply is stuck for good. */
     EVZMQ_EVENT_DECODE_ERROR = 1,
-    /** A message larger than evzmq_socket_set_max_message() was dropped. size_bytes and parts are
-       set. */
+    /** A message larger than evzmq_socket_set_max_message() was dropped. error (EMSGSIZE),
+     * size_bytes and parts are set. */
     EVZMQ_EVENT_MESSAGE_TOO_LARGE,
     /** A queued message was given up: its peer is gone (error EHOSTUNREACH), or libzmq refused it
      * for good (another error). message is set. */
     EVZMQ_EVENT_UNDELIVERABLE,
     /** The ZeroMQ context was terminated (error ETERM) or the socket closed (ENOTSOCK). Nothing
-     * more will happen on this socket; it is off the event base and waits to be freed. Once. */
+     * more will happen on this socket; it is off the event base and waits to be freed. Once.
+     * Afterwards every call that can fail does, with the same error. */
     EVZMQ_EVENT_TERMINATED,
     /** The output queue reached its high watermark. Once, and again only after it fell to the low
      * one. */
     EVZMQ_EVENT_HIGH_WATERMARK,
     /** The output queue, once non-empty, is empty. After the write callback, where both are due. */
     EVZMQ_EVENT_DRAINED,
-    /** The read timeout passed; reading is disabled now. */
+    /** The read timeout passed; reading is disabled now. error is ETIMEDOUT. */
     EVZMQ_EVENT_READ_TIMEOUT,
-    /** The write timeout passed; writing is disabled now. */
+    /** The write timeout passed; writing is disabled now. error is ETIMEDOUT. */
     EVZMQ_EVENT_WRITE_TIMEOUT,
     /** Anything else that went wrong, in error: for example ENOMEM while receiving. Nothing was
      * lost; the socket tries again. */
@@ -260,7 +261,7 @@ EVZMQ_API size_t evzmq_socket_get_queued(const struct evzmq_socket *socket, size
  *
  * @param events  EV_READ, EV_WRITE or both, from <event2/event.h>
  * @return 0, or -1 with EINVAL (NULL or other bits), ENOTSUP (EV_READ on a PUSH or PUB socket),
- * ESHUTDOWN, ETERM, ECHILD
+ * ESHUTDOWN, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_enable(struct evzmq_socket *socket, short events);
 
@@ -270,7 +271,7 @@ EVZMQ_API int evzmq_socket_enable(struct evzmq_socket *socket, short events);
  *
  * Thread: loop. Callbacks: yes.
  *
- * @return 0, or -1 with EINVAL, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_disable(struct evzmq_socket *socket, short events);
 
@@ -289,7 +290,8 @@ EVZMQ_API short evzmq_socket_get_enabled(const struct evzmq_socket *socket);
  * Thread: loop. Callbacks: yes.
  *
  * @param codec  the socket takes a reference of its own; NULL for the raw codec
- * @return 0, or -1 with EINVAL, ENOTSUP (another codec than raw on STREAM), ECHILD
+ * @return 0, or -1 with EINVAL, ENOTSUP (another codec than raw on STREAM), ETERM,
+ * ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_codec *codec);
 
@@ -298,7 +300,7 @@ EVZMQ_API int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_c
  *
  * Thread: loop. Callbacks: yes, from the next message on.
  *
- * @return 0, or -1 with EINVAL, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_receive_mode(struct evzmq_socket *socket,
                                             enum evzmq_receive_mode mode);
@@ -315,7 +317,7 @@ EVZMQ_API int evzmq_socket_set_receive_mode(struct evzmq_socket *socket,
  * @param bytes   of all parts of one message; 0: no limit (the default)
  * @param parts   of one message; 0: no limit (the default)
  * @param policy  what happens to larger ones
- * @return 0, or -1 with EINVAL, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_max_message(struct evzmq_socket *socket, size_t bytes, size_t parts,
                                            enum evzmq_oversize_policy policy);
@@ -327,7 +329,7 @@ EVZMQ_API int evzmq_socket_set_max_message(struct evzmq_socket *socket, size_t b
  * Thread: loop. Callbacks: yes.
  *
  * @param priority  from 0, the most urgent, to the base's number of priorities minus 1
- * @return 0, or -1 with EINVAL, ENOMEM, ECHILD
+ * @return 0, or -1 with EINVAL, ENOMEM, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_priority_set(struct evzmq_socket *socket, int priority);
 
@@ -340,7 +342,8 @@ EVZMQ_API int evzmq_socket_priority_set(struct evzmq_socket *socket, int priorit
  * Thread: loop. Callbacks: yes.
  *
  * @param read_timeout, write_timeout  NULL for none (the default)
- * @return 0, or -1 with EINVAL (NULL socket, a negative or malformed time), ENOMEM, ECHILD
+ * @return 0, or -1 with EINVAL (NULL socket, a negative or malformed time), ENOMEM, ETERM,
+ * ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_timeouts(struct evzmq_socket *socket,
                                         const struct timeval *read_timeout,
@@ -352,7 +355,7 @@ EVZMQ_API int evzmq_socket_set_timeouts(struct evzmq_socket *socket,
  * Thread: loop. Callbacks: yes, from the next pass on.
  *
  * @param budget  copied; NULL for the defaults
- * @return 0, or -1 with EINVAL (size unknown), ECHILD
+ * @return 0, or -1 with EINVAL (size unknown), ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_budget(struct evzmq_socket *socket,
                                       const struct evzmq_budget *budget);
@@ -369,7 +372,7 @@ EVZMQ_API int evzmq_socket_set_budget(struct evzmq_socket *socket,
  *
  * @param messages, bytes  0 for the defaults, EVZMQ_OUTPUT_MESSAGES_DEFAULT and
  * EVZMQ_OUTPUT_BYTES_DEFAULT; SIZE_MAX for no limit. What is queued already stays.
- * @return 0, or -1 with EINVAL, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_output_limit(struct evzmq_socket *socket, size_t messages,
                                             size_t bytes);
@@ -383,7 +386,7 @@ EVZMQ_API int evzmq_socket_set_output_limit(struct evzmq_socket *socket, size_t 
  *
  * @param low_bytes   0 by default: when the queue is empty
  * @param high_bytes  0 for none (the default); otherwise above low_bytes
- * @return 0, or -1 with EINVAL, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_output_watermark(struct evzmq_socket *socket, size_t low_bytes,
                                                 size_t high_bytes);
@@ -398,11 +401,12 @@ EVZMQ_API int evzmq_socket_set_output_watermark(struct evzmq_socket *socket, siz
  * Thread: loop. Callbacks: yes.
  *
  * @param data  @p size bytes; may be NULL when @p size is 0
- * @return 0, or -1 with EINVAL, ENOMEM, EAGAIN (the output queue is full), EFSM (a REQ with a
- * request in flight, a REP without a request), EHOSTUNREACH (ROUTER with ZMQ_ROUTER_MANDATORY: no
- * such peer; STREAM too), ENOTSUP (a receive-only type), ESHUTDOWN (after evzmq_socket_shutdown()),
- * EINTR (a signal, many times in a row), ETERM, ENOTSOCK, ECHILD, or another error of
- * zmq_msg_send(3). Nothing was sent then.
+ * @return 0, or -1 with EINVAL (also a message of the wrong number of parts: ROUTER takes a routing
+ * id and at least one part, STREAM a routing id and one part), ENOMEM, EAGAIN (the output queue is
+ * full), EFSM (a REQ with a request in flight, a REP without a request), EHOSTUNREACH (ROUTER with
+ * ZMQ_ROUTER_MANDATORY: no such peer; STREAM too), ENOTSUP (a receive-only type), ESHUTDOWN (after
+ * evzmq_socket_shutdown()), EINTR (a signal, many times in a row), ETERM, ENOTSOCK, ECHILD, or
+ * another error of zmq_msg_send(3). Nothing was sent then.
  */
 EVZMQ_API int evzmq_socket_write(struct evzmq_socket *socket, const void *data, size_t size);
 
@@ -479,7 +483,8 @@ EVZMQ_API int evzmq_socket_reply_value(struct evzmq_socket *socket,
  *
  * @param out  a message owned by the caller, decoded with the socket's codec
  * @return 0, or -1 with EAGAIN (none there), EBUSY (EV_READ is enabled: the callbacks receive),
- * EFSM, ENOTSUP, ESHUTDOWN, ETERM, EINTR (a signal, many times in a row), ENOMEM, EINVAL, ECHILD
+ * EFSM, ENOTSUP, ESHUTDOWN, ETERM, ENOTSOCK, EINTR (a signal, many times in a row), ENOMEM, EINVAL,
+ * ECHILD
  */
 EVZMQ_API int evzmq_socket_try_recv(struct evzmq_socket *socket, struct evzmq_message **out);
 
@@ -518,7 +523,7 @@ EVZMQ_API int evzmq_socket_recv(struct evzmq_socket *socket, const struct timeva
  *
  * Thread: loop. Callbacks: yes.
  *
- * @return 0, or -1 with EINVAL, ETERM, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_touch(struct evzmq_socket *socket);
 
@@ -545,7 +550,7 @@ typedef void (*evzmq_shutdown_cb)(struct evzmq_socket *socket, uint64_t handed_o
  *
  * @param deadline  relative to now; NULL for none, {0, 0} to report in the next turn of the loop
  * @param done_cb   may be NULL
- * @return 0, or -1 with EINVAL, ENOMEM, ETERM, ECHILD
+ * @return 0, or -1 with EINVAL, ENOMEM, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_shutdown(struct evzmq_socket *socket, const struct timeval *deadline,
                                     evzmq_shutdown_cb done_cb, void *arg);

@@ -331,6 +331,38 @@ static void an_infinite_linger_does_not_hang_a_context_that_is_shut_down_first(v
     f->context = NULL;
 }
 
+static void after_the_terminal_event_every_call_is_its_error(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval second = {1, 0};
+    struct probe p = {0};
+    struct evzmq_message *message = NULL;
+    struct evzmq_socket *s = NULL;
+
+    probe_attach(f, &p, peer_new(f, ZMQ_DEALER), 0);
+    assert_int_equal(zmq_ctx_shutdown(f->context), 0);
+    run_until(f, p.events[EVZMQ_EVENT_TERMINATED] == 1);
+    s = p.socket;
+    assert_errno(evzmq_socket_enable(s, EV_READ), ETERM);
+    assert_errno(evzmq_socket_disable(s, EV_READ), ETERM);
+    assert_errno(evzmq_socket_write(s, "x", 1), ETERM);
+    assert_errno(evzmq_socket_try_recv(s, &message), ETERM);
+    assert_errno(evzmq_socket_recv_many(s, &message, 1), ETERM);
+    assert_errno(evzmq_socket_recv(s, &second, &message), ETERM);
+    assert_errno(evzmq_socket_touch(s), ETERM);
+    assert_errno(evzmq_socket_set_codec(s, NULL), ETERM);
+    assert_errno(evzmq_socket_set_receive_mode(s, EVZMQ_RECEIVE_INTO), ETERM);
+    assert_errno(evzmq_socket_set_max_message(s, 1, 1, EVZMQ_OVERSIZE_DROP), ETERM);
+    assert_errno(evzmq_socket_set_budget(s, NULL), ETERM);
+    assert_errno(evzmq_socket_set_output_limit(s, 1, 1), ETERM);
+    assert_errno(evzmq_socket_set_output_watermark(s, 1, 2), ETERM);
+    assert_errno(evzmq_socket_set_timeouts(s, &second, NULL), ETERM);
+    assert_errno(evzmq_socket_priority_set(s, 0), ETERM);
+    assert_errno(evzmq_socket_shutdown(s, &second, NULL, NULL), ETERM);
+    assert_int_equal(evzmq_socket_get_enabled(s), 0);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -348,6 +380,7 @@ int main(void)
         claim(a_socket_may_be_freed_before_its_base_has_ever_run),
         claim(free_with_queued_messages_frees_them),
         claim(an_infinite_linger_does_not_hang_a_context_that_is_shut_down_first),
+        claim(after_the_terminal_event_every_call_is_its_error),
     };
 
     return run_claims(tests);

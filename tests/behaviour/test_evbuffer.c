@@ -212,6 +212,27 @@ static void a_frozen_evbuffer_is_refused_and_stays_as_it_is(void **state)
     evzmq_message_free(message);
 }
 
+static void a_part_for_a_frozen_evbuffer_is_refused_and_leaves_it_as_it_is(void **state)
+{
+    static const size_t sizes[] = {1, 8191, 8192, 100000};
+    struct evbuffer *const buffer = evbuffer_new();
+    struct evzmq_message *const message = evzmq_message_new();
+
+    (void)state;
+    assert_int_equal(evbuffer_add(buffer, "bytes", 5), 0);
+    assert_int_equal(evbuffer_freeze(buffer, 0), 0);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *const bytes = pattern(sizes[i]);
+
+        assert_ok(evzmq_message_add(message, bytes, sizes[i]));
+        free(bytes);
+        assert_errno(evzmq_message_part_to_evbuffer(message, i, buffer), EBUSY);
+        assert_int_equal(evbuffer_get_length(buffer), 5);
+    }
+    evbuffer_free(buffer);
+    evzmq_message_free(message);
+}
+
 /* Gives the last part of every message to the evbuffer in arg. */
 static void read_to_evbuffer(struct probe *p, struct evzmq_message *message)
 {
@@ -365,6 +386,7 @@ int main(void)
         claim(memory_referenced_by_an_evbuffer_is_not_copied_and_is_released_once),
         claim(an_evbuffer_of_many_pieces_becomes_one_part),
         claim(a_frozen_evbuffer_is_refused_and_stays_as_it_is),
+        claim(a_part_for_a_frozen_evbuffer_is_refused_and_leaves_it_as_it_is),
         claim(received_parts_live_in_evbuffers_longer_than_their_socket),
         claim(a_large_part_received_in_place_is_shared_with_the_evbuffer),
         claim(one_part_can_be_kept_shared_and_sent_on_at_once),

@@ -198,6 +198,36 @@ static void post_to(struct evzmq_poster *poster, const char *peer, uint64_t numb
     assert_ok(evzmq_poster_post_parts(poster, parts, 2));
 }
 
+/* A received message does not know yet where its bytes lie. */
+static void a_received_message_is_posted_in_order_with_others_to_its_peer(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_message *received = NULL;
+    struct evzmq_poster *poster = NULL;
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+    uint64_t number = 2;
+    void *const router = peer_new(f, ZMQ_ROUTER);
+    void *const dealer = peer_new(f, ZMQ_DEALER);
+
+    assert_int_equal(zmq_setsockopt(dealer, ZMQ_ROUTING_ID, "dealer", 6), 0);
+    peer_bind(f, router, TRANSPORT_INPROC, endpoint);
+    peer_connect(dealer, endpoint);
+    peer_send(dealer, &number, sizeof number);
+    probe_attach(f, &p, router, 0);
+    poster = evzmq_poster_new(p.socket, 0, 0);
+    assert_non_null(poster);
+    assert_ok(evzmq_socket_recv(p.socket, NULL, &received));
+    assert_errno(evzmq_poster_post(poster, "dealer", 6), EINVAL); /* Nothing after the id. */
+    post_to(poster, "dealer", 0);
+    post_to(poster, "dealer", 1);
+    assert_ok(evzmq_poster_post_message(poster, received));
+    post_to(poster, "dealer", 3);
+    pump_recv_sequence(f, dealer, 0, 4);
+    evzmq_poster_free(poster);
+    probe_free(&p);
+}
+
 static void a_peer_that_does_not_read_does_not_hold_up_posts_to_others(void **state)
 {
     struct fixture *const f = *state;
@@ -351,6 +381,7 @@ int main(void)
         claim(a_burst_costs_one_wakeup),
         claim(posters_take_turns),
         claim(a_post_to_an_unknown_peer_is_undeliverable),
+        claim(a_received_message_is_posted_in_order_with_others_to_its_peer),
         claim(a_peer_that_does_not_read_does_not_hold_up_posts_to_others),
         claim(a_callback_may_post_for_ever_without_starving_the_loop),
         claim(a_posted_reply_answers_a_request),

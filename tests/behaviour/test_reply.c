@@ -331,23 +331,31 @@ static void read_stream(struct probe *p, struct evzmq_message *message)
     }
 }
 
-static void stream_answers_a_plain_tcp_client(void **state)
+/* A STREAM and a plain TCP client that has connected. Returns the client. */
+static int open_stream(struct fixture *f, struct probe *p)
 {
-    struct fixture *const f = *state;
-    struct probe p = {.on_read = read_stream};
     struct sockaddr_in address = {.sin_family = AF_INET};
     void *const stream = peer_new(f, ZMQ_STREAM);
     const int client = socket(AF_INET, SOCK_STREAM, 0);
     char endpoint[ENDPOINT_SIZE];
-    char bytes[8] = {0};
 
     peer_bind(f, stream, TRANSPORT_TCP, endpoint);
     address.sin_port = htons((uint16_t)strtoul(strrchr(endpoint, ':') + 1, NULL, 10));
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    probe_attach(f, &p, stream, 0);
-    probe_enable(&p, EV_READ);
+    probe_attach(f, p, stream, 0);
+    probe_enable(p, EV_READ);
     assert_int_equal(connect(client, (const struct sockaddr *)&address, sizeof address), 0);
-    run_until(f, p.reads == 1);
+    run_until(f, p->reads == 1);
+    return client;
+}
+
+static void stream_answers_a_plain_tcp_client(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = read_stream};
+    const int client = open_stream(f, &p);
+    char bytes[8] = {0};
+
     assert_int_equal(send(client, "hello", 5, 0), 5);
     run_until(f, p.reads == 2);
     assert_int_equal(recv(client, bytes, 5, MSG_WAITALL), 5);
@@ -380,6 +388,37 @@ static void a_second_reply_to_a_request_is_efsm_also_while_the_first_is_queued(v
     probe_free(&p);
 }
 
+static void keep_routing_id(struct probe *p, struct evzmq_message *message)
+{
+    struct evzmq_bytes *const id = p->arg;
+    static char bytes[256];
+    const void *const part = evzmq_message_get_part(message, 0, &id->size);
+
+    assert_true(id->size <= sizeof bytes);
+    memcpy(bytes, part, id->size);
+    id->data = bytes;
+}
+
+/* libzmq would take the parts after it for parts of other messages from then on. */
+static void a_stream_refuses_all_but_a_routing_id_and_one_part_and_goes_on(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_bytes parts[3] = {{NULL, 0}, {"hello", 5}, {"more", 4}};
+    struct probe p = {.on_read = keep_routing_id, .arg = &parts[0]};
+    const int client = open_stream(f, &p);
+    char bytes[8] = {0};
+
+    assert_errno(evzmq_socket_write(p.socket, parts[0].data, parts[0].size), EINVAL);
+    assert_errno(evzmq_socket_write_parts(p.socket, parts, 1), EINVAL);
+    assert_errno(evzmq_socket_write_parts(p.socket, parts, 3), EINVAL);
+    assert_ok(evzmq_socket_write_parts(p.socket, parts, 2));
+    fixture_run_for(f, 1);
+    assert_int_equal(recv(client, bytes, 5, MSG_WAITALL), 5);
+    assert_string_equal(bytes, "hello");
+    assert_int_equal(close(client), 0);
+    probe_free(&p);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -397,6 +436,7 @@ int main(void)
         claim(a_request_queued_before_its_peer_exists_is_sent_and_answered),
         claim(stream_answers_a_plain_tcp_client),
         claim(a_second_reply_to_a_request_is_efsm_also_while_the_first_is_queued),
+        claim(a_stream_refuses_all_but_a_routing_id_and_one_part_and_goes_on),
     };
 
     return run_claims(tests);

@@ -105,6 +105,31 @@ static void an_unknown_peer_is_ehostunreach_where_mandatory(void **state)
     probe_free(&p);
 }
 
+static void a_message_without_anything_after_the_routing_id_is_einval(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_bytes id = {"good", 4};
+    struct probe p = {0};
+    char endpoint[ENDPOINT_SIZE];
+    struct evzmq_message *message = NULL;
+    void *good = NULL;
+
+    open_router(f, &p, endpoint);
+    good = join(f, endpoint, "good");
+    run_until(f, p.reads == 1);
+    message = evzmq_message_new();
+    assert_ok(evzmq_message_add(message, "good", 4));
+    assert_errno(evzmq_socket_write(p.socket, "good", 4), EINVAL);
+    assert_errno(evzmq_socket_write_parts(p.socket, &id, 1), EINVAL);
+    assert_errno(evzmq_socket_write_value(p.socket, &id), EINVAL);
+    assert_errno(evzmq_socket_write_message(p.socket, message), EINVAL);
+    assert_int_equal(probe_stats(&p).messages_out, 0);
+    evzmq_message_free(message);
+    assert_ok(write_to(&p, "good", 0));
+    pump_recv_sequence(f, good, 0, 1);
+    probe_free(&p);
+}
+
 /* Attaching turns ZMQ_ROUTER_MANDATORY on; who wants silence turns it off again. */
 static void an_unknown_peer_is_dropped_silently_where_mandatory_is_turned_off(void **state)
 {
@@ -289,6 +314,7 @@ int main(void)
         claim(a_peer_that_does_not_read_holds_up_no_other),
         claim(a_peer_that_does_not_read_costs_no_wakeups),
         claim(an_unknown_peer_is_ehostunreach_where_mandatory),
+        claim(a_message_without_anything_after_the_routing_id_is_einval),
         claim(an_unknown_peer_is_dropped_silently_where_mandatory_is_turned_off),
         claim(what_was_queued_for_a_lost_peer_is_reported_and_the_rest_goes_on),
         claim(a_router_may_be_freed_from_an_undeliverable_event),

@@ -1,0 +1,133 @@
+/*
+ * headed.c (L6): see headed.h.
+ */
+#include "headed.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+#include <zmq.h>
+
+#include "base.h"
+#include "message.h"
+
+static const struct evzmq__type headed_pull = {
+    .zmq_type = ZMQ_PULL, .reads = true, .decodes = true, .envelope = EVZMQ__ENVELOPE_ID};
+
+void evzmq__headed_receive(struct evzmq_socket *socket)
+{
+    socket->type = &headed_pull;
+}
+
+/* A header as an envelope. It refers to itself, so it stays where it was made. */
+struct lead {
+    unsigned char bytes[EVZMQ__HEADER_BYTES_MAX];
+    struct evzmq_bytes part;
+    struct evzmq_envelope envelope;
+};
+
+static const struct evzmq_envelope *lead_make(struct lead *lead, const struct evzmq__header *header)
+{
+    lead->part.data = lead->bytes;
+    lead->part.size = evzmq__header_write(lead->bytes, header);
+    lead->envelope = (struct evzmq_envelope){.part_count = 1, .copies = &lead->part};
+    return &lead->envelope;
+}
+
+int evzmq__headed_write(struct evzmq_socket *socket, const struct evzmq__header *header,
+                        const void *data, size_t size)
+{
+    struct lead lead;
+    return evzmq_socket_reply(socket, lead_make(&lead, header), data, size);
+}
+
+int evzmq__headed_write_value(struct evzmq_socket *socket, const struct evzmq__header *header,
+                              const void *value)
+{
+    struct lead lead;
+    return evzmq_socket_reply_value(socket, lead_make(&lead, header), value);
+}
+
+int evzmq__headed_write_parts(struct evzmq_socket *socket, const struct evzmq__header *header,
+                              const struct evzmq_bytes *parts, size_t count)
+{
+    enum { PARTS_LOCAL = 8 };
+    struct evzmq_bytes local[PARTS_LOCAL];
+    struct evzmq_bytes *all = local;
+    struct lead lead;
+    if (parts == NULL || count == 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (count >= PARTS_LOCAL) {
+        if (count >= SIZE_MAX / sizeof(*all)) {
+            errno = ENOMEM;
+            return -1;
+        }
+        all = evzmq__malloc((count + 1) * sizeof(*all));
+        if (all == NULL) {
+            return -1;
+        }
+    }
+    (void)lead_make(&lead, header);
+    all[0] = lead.part;
+    for (size_t i = 0; i < count; i++) {
+        all[i + 1] = parts[i];
+    }
+    const int result = evzmq_socket_write_parts(socket, all, count + 1);
+    if (all != local) {
+        evzmq__free(all);
+    }
+    return result;
+}
+
+static void shift_up(struct evzmq_message *message)
+{
+    for (size_t i = message->part_count; i > 0; i--) {
+        evzmq__part_move(&message->parts[i], &message->parts[i - 1]);
+    }
+    message->part_count++;
+}
+
+static void shift_down(struct evzmq_message *message)
+{
+    message->part_count--;
+    evzmq__part_clear(&message->parts[0]);
+    for (size_t i = 0; i < message->part_count; i++) {
+        evzmq__part_move(&message->parts[i], &message->parts[i + 1]);
+    }
+}
+
+int evzmq__headed_write_message(struct evzmq_socket *socket, const struct evzmq__header *header,
+                                struct evzmq_message *message)
+{
+    struct lead lead;
+    if (message == NULL || message->is_lent || message->part_count == 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (evzmq__message_reserve(message, message->part_count + 1) < 0) {
+        return -1;
+    }
+    (void)lead_make(&lead, header);
+    shift_up(message);
+    if (evzmq__part_fill(&message->parts[0], lead.part.data, lead.part.size) < 0 ||
+        evzmq_socket_write_message(socket, message) < 0) {
+        const int error = errno;
+        shift_down(message);
+        errno = error;
+        return -1;
+    }
+    return 0;
+}
+
+bool evzmq__headed_read(const struct evzmq_message *message, unsigned n_workers,
+                        struct evzmq__header *out)
+{
+    size_t size = 0;
+    if (evzmq_message_get_part_count(message) < 2) {
+        return false;
+    }
+    const void *data = evzmq_message_get_part(message, 0, &size);
+    return evzmq__header_read(data, size, n_workers, out);
+}

@@ -1,0 +1,168 @@
+/*
+ * pool_recv.c (L6): answers, by callback from the response socket, or one by one. Either way an
+ * answer is credited to the worker whose header it has before the user sees it.
+ */
+#include "pool.h"
+
+#include <errno.h>
+
+#include "headed.h"
+
+/* Messages without a proper header that are dropped in one call. */
+enum { BAD_ANSWERS_MAX = 1000 };
+
+/* Credits an answer. Returns its worker, or NULL when the header makes no sense. */
+static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
+                                         const struct evzmq_message *message)
+{
+    struct evzmq__header header;
+    if (!evzmq__headed_read(message, pool->n_workers, &header)) {
+        pool->stats.bad_answers++;
+        return NULL;
+    }
+    struct evzmq__pool_worker *worker = &pool->workers[header.identity];
+    const bool is_last = (header.flags & EVZMQ_POOL_FLAG_MORE) == 0;
+    worker->answers++;
+    worker->answered += is_last;
+    pool->stats.answered += is_last;
+    /* What an earlier process of the worker left behind says nothing about this one. */
+    if (header.start == worker->start) {
+        worker->answered_now += is_last;
+        evzmq__worker_seen(worker);
+    }
+    if (worker->refused) {
+        evzmq__pool_attend(pool);
+    }
+    evzmq__ending_seen(pool);
+    return worker;
+}
+
+void evzmq__pool_on_answer(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
+{
+    struct evzmq_pool *pool = arg;
+    (void)socket;
+    const struct evzmq__pool_worker *worker = credit(pool, message);
+    if (worker != NULL) {
+        pool->answer_cb(pool, worker->identity, message, pool->arg);
+        return;
+    }
+    struct evzmq_pool_event event = {.type = EVZMQ_POOL_EVENT_BAD_ANSWER,
+                                     .worker = EVZMQ_POOL_NEXT,
+                                     .error = EPROTO,
+                                     .message = message};
+    evzmq__pool_report(pool, &event);
+}
+
+void evzmq__pool_on_response_event(struct evzmq_socket *socket, const struct evzmq_event *event,
+                                   void *arg)
+{
+    struct evzmq_pool *pool = arg;
+    (void)socket;
+    struct evzmq_pool_event told = {.type = EVZMQ_POOL_EVENT_ERROR,
+                                    .worker = EVZMQ_POOL_NEXT,
+                                    .error = event->error,
+                                    .message = event->message,
+                                    .socket_event = event};
+    if (event->type == EVZMQ_EVENT_DECODE_ERROR) {
+        const struct evzmq__pool_worker *worker = credit(pool, event->message);
+        told.type = EVZMQ_POOL_EVENT_BAD_ANSWER;
+        told.worker = worker == NULL ? EVZMQ_POOL_NEXT : worker->identity;
+    } else if (event->type == EVZMQ_EVENT_MESSAGE_TOO_LARGE) {
+        told.type = EVZMQ_POOL_EVENT_BAD_ANSWER;
+    }
+    evzmq__pool_report(pool, &told);
+}
+
+int evzmq_pool_try_recv(struct evzmq_pool *pool, unsigned *out_worker, struct evzmq_message **out)
+{
+    if (evzmq__pool_check_usable(pool) < 0) {
+        return -1;
+    }
+    for (int dropped = 0; dropped < BAD_ANSWERS_MAX; dropped++) {
+        struct evzmq_message *message = NULL;
+        if (out == NULL || evzmq_socket_try_recv(pool->responses, &message) < 0) {
+            errno = out == NULL ? EINVAL : errno;
+            return -1;
+        }
+        const struct evzmq__pool_worker *worker = credit(pool, message);
+        if (worker != NULL) {
+            if (out_worker != NULL) {
+                *out_worker = worker->identity;
+            }
+            *out = message;
+            return 0;
+        }
+        evzmq_message_free(message);
+    }
+    (void)evzmq_socket_touch(pool->responses);
+    errno = EAGAIN;
+    return -1;
+}
+
+int evzmq_pool_recv_many(struct evzmq_pool *pool, unsigned *out_workers, struct evzmq_message **out,
+                         int max)
+{
+    if (out == NULL || max < 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    int count = 0;
+    while (count < max) {
+        unsigned worker = 0;
+        if (evzmq_pool_try_recv(pool, &worker, &out[count]) < 0) {
+            return count > 0 || errno == EAGAIN ? count : -1;
+        }
+        if (out_workers != NULL) {
+            out_workers[count] = worker;
+        }
+        count++;
+    }
+    return count;
+}
+
+/* What is left until a deadline. */
+static struct timeval time_left(uint64_t deadline)
+{
+    const uint64_t now = evzmq__clock_ns();
+    const uint64_t left = deadline > now ? (deadline - now) / 1000 : 0;
+    return (struct timeval){.tv_sec = (time_t)(left / 1000000),
+                            .tv_usec = (suseconds_t)(left % 1000000)};
+}
+
+int evzmq_pool_recv(struct evzmq_pool *pool, const struct timeval *timeout, unsigned *out_worker,
+                    struct evzmq_message **out)
+{
+    if (evzmq__pool_check_usable(pool) < 0) {
+        return -1;
+    }
+    if (out == NULL || !evzmq__is_time(timeout)) {
+        errno = EINVAL;
+        return -1;
+    }
+    const uint64_t deadline =
+        timeout == NULL ? EVZMQ__NEVER : evzmq__clock_ns() + evzmq__time_ns(timeout);
+    evzmq__pool_ref(pool);
+    int result = -1;
+    for (bool waiting = true; waiting;) {
+        const struct timeval left = time_left(deadline);
+        struct evzmq_message *message = NULL;
+        result = evzmq_socket_recv(pool->responses, timeout == NULL ? NULL : &left, &message);
+        if (result < 0) {
+            break;
+        }
+        const struct evzmq__pool_worker *worker = credit(pool, message);
+        waiting = worker == NULL;
+        if (waiting) {
+            evzmq_message_free(message);
+        } else {
+            *out = message;
+            if (out_worker != NULL) {
+                *out_worker = worker->identity;
+            }
+        }
+    }
+    const int error = errno;
+    evzmq__pool_unref(pool);
+    errno = error;
+    return result;
+}
