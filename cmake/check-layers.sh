@@ -30,6 +30,7 @@ envelope      1
 ipcdir        1  pure
 ipcpath       1  pure
 message       1
+parts         1
 queue         1  pure
 context       2
 endpoint      2

@@ -44,13 +44,15 @@ struct evzmq_socket_stats {
     uint64_t writes_after_shutdown; /**< writes that failed with ESHUTDOWN */
     uint64_t
         restarts; /**< multipart messages that were begun anew because a peer went in the middle */
-    uint64_t decode_errors[EVZMQ_DECODE_KINDS]; /**< by enum evzmq_decode_kind */
 
     uint64_t queue_messages; /**< gauge: in the output queue now */
     uint64_t queue_bytes; /**< gauge */
     uint64_t queue_messages_peak; /**< the largest the gauge has been */
     uint64_t queue_bytes_peak;
     uint64_t parked_peers; /**< gauge, ROUTER and STREAM: peers with queued messages */
+
+    /** By enum evzmq_decode_kind. Last, because there may be more kinds one day. */
+    uint64_t decode_errors[EVZMQ_DECODE_KINDS];
 };
 
 /**
