@@ -163,16 +163,22 @@ static void a_disabled_socket_still_looks_after_its_peers(void **state)
     probe_free(&p);
 }
 
+/* Connecting is work, and so is a message that a slow transport still takes; on a busy machine both
+ * may come late. So one quiet window of several is enough: what spins or polls has none. */
 static void check_idle(struct fixture *f, struct probe *p, uint64_t allowed)
 {
-    struct evzmq_socket_stats before;
+    uint64_t excess = 1;
 
-    fixture_run_for(f, 50); /* Connecting is work. */
-    before = probe_stats(p);
-    fixture_run_for(f, 300);
-    /* And so is a message that a slow transport still takes. */
-    allowed += 2 * (probe_stats(p).messages_out - before.messages_out);
-    assert_true(probe_wakeups(p) - before.wakeups <= allowed);
+    fixture_run_for(f, 50);
+    for (int window = 0; window < 10 && excess > 0; window++) {
+        const struct evzmq_socket_stats before = probe_stats(p);
+
+        fixture_run_for(f, 300);
+        const uint64_t may = allowed + 2 * (probe_stats(p).messages_out - before.messages_out);
+        const uint64_t did = probe_wakeups(p) - before.wakeups;
+        excess = did > may ? did - may : 0;
+    }
+    assert_int_equal(excess, 0);
     assert_int_equal(p->reads + p->writes + p->events_all, 0);
 }
 
