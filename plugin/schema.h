@@ -1,7 +1,8 @@
 /*
  * schema.h: what a schema becomes. schema.c checks the tables of a program and compiles them into
- * a struct evzmq__schema_state, which is the state of the codec and never changes; schema_decode.c
- * and schema_encode.c run it. One struct evzmq__program per different schema.
+ * a struct evzmq__schema_state, which is the state of the codec and never changes; schema_run.c,
+ * schema_decode.c, schema_size.c and schema_encode.c run it. One struct evzmq__program per
+ * different schema.
  */
 #ifndef EVZMQ_PLUGIN_SCHEMA_H
 #define EVZMQ_PLUGIN_SCHEMA_H
