@@ -73,7 +73,7 @@ void *evzmq__arena_cut_slow(struct evzmq_arena *arena, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    const size_t rounded = (wanted + (EVZMQ__ARENA_ALIGN - 1)) & ~(EVZMQ__ARENA_ALIGN - 1);
+    const size_t rounded = evzmq__arena_round(wanted);
     if (rounded > (size_t)(arena->end - arena->cursor) && !add_chunk(arena, rounded)) {
         return NULL;
     }

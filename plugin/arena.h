@@ -67,10 +67,16 @@ struct evzmq_arena {
 /* Cuts memory when the current chunk does not have it. */
 void *evzmq__arena_cut_slow(struct evzmq_arena *arena, size_t size);
 
-/* Cuts memory if the current chunk has it; the size is neither 0 nor near SIZE_MAX. */
-static inline bool evzmq__arena_try_cut(struct evzmq_arena *arena, size_t size, void **out)
+/* What a cut takes; 0 where that overflows. */
+static inline size_t evzmq__arena_round(size_t size)
 {
-    const size_t rounded = (size + (EVZMQ__ARENA_ALIGN - 1)) & ~(EVZMQ__ARENA_ALIGN - 1);
+    return (size + (EVZMQ__ARENA_ALIGN - 1)) & ~(EVZMQ__ARENA_ALIGN - 1);
+}
+
+/* Cuts memory if the current chunk has it; `rounded` is the size, not 0, as it is rounded. */
+static inline bool evzmq__arena_try_cut(struct evzmq_arena *arena, size_t size, size_t rounded,
+                                        void **out)
+{
     unsigned char *const memory = arena->cursor;
     if (rounded > (size_t)(arena->end - memory)) {
         return false;
@@ -85,7 +91,7 @@ static inline bool evzmq__arena_try_cut(struct evzmq_arena *arena, size_t size, 
 static inline void *evzmq__arena_cut(struct evzmq_arena *arena, size_t size)
 {
     /* A rounded size of 0 is that of an empty cut or of one that overflows: the slow path knows. */
-    const size_t rounded = (size + (EVZMQ__ARENA_ALIGN - 1)) & ~(EVZMQ__ARENA_ALIGN - 1);
+    const size_t rounded = evzmq__arena_round(size);
     if (rounded == 0 || rounded > (size_t)(arena->end - arena->cursor)) {
         return evzmq__arena_cut_slow(arena, size);
     }

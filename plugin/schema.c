@@ -333,6 +333,7 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     op->element_kind = (uint8_t)field->element_kind;
     op->flags = (uint8_t)field->flags;
     op->offset = (uint32_t)field->offset;
+    op->str_offset = op->offset;
     op->size = (uint32_t)field->size;
     op->alternatives = field->alternatives;
     op->name = field->name;
@@ -340,7 +341,8 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     op->count_max = field->count_max == 0 ? EVZMQ_ARRAY_COUNT_DEFAULT : field->count_max;
     if (field->kind == EVZMQ_KIND_CHOICE) {
         op->element_kind = EVZMQ_KIND_STR;
-        op->str_offset = (uint32_t)offsetof(struct evzmq_choice, as);
+        op->str_offset += (uint32_t)offsetof(struct evzmq_choice, as);
+        op->is_choice = true;
     }
     op->element_size = op->element_kind == EVZMQ_KIND_RECORD && op->program != NULL
                            ? (uint32_t)op->program->record_size
@@ -353,33 +355,30 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     return true;
 }
 
-/* The bytes that an array with all its fields begins with. */
-static bool compile_prefix(struct evzmq__program *program)
+/* What an array with all its fields begins with. */
+static void compile_prefix(struct evzmq__program *program)
 {
     const size_t count = program->op_count + (program->tag != NULL ? 1u : 0u);
     program->prefix_size = evzmq__wire_count_head_size(count) + program->tag_wire_size;
-    program->prefix = evzmq__calloc(1, program->prefix_size + EVZMQ__PREFIX_WINDOW);
-    if (program->prefix == NULL) {
-        return false;
+    if (program->layout != EVZMQ_LAYOUT_ARRAY || program->prefix_size > EVZMQ__PREFIX_WINDOW) {
+        return;
     }
     unsigned char *const tag = evzmq__wire_put_array_head(program->prefix, count);
     if (program->tag != NULL) {
         memcpy(tag, program->tag_wire, program->tag_wire_size);
     }
-    program->prefix_mask = program->prefix_size < EVZMQ__PREFIX_WINDOW
-                               ? (UINT32_C(1) << program->prefix_size) - 1
-                               : UINT32_MAX;
-    program->usual_size_min =
-        program->layout == EVZMQ_LAYOUT_ARRAY && program->prefix_size <= EVZMQ__PREFIX_WINDOW
-            ? program->prefix_size + program->op_count
-            : SIZE_MAX;
-    return true;
+    program->prefix_mask = UINT32_MAX >> (EVZMQ__PREFIX_WINDOW - program->prefix_size);
+    program->usual_size_min = program->prefix_size + program->op_count;
+    program->window_size_min = program->usual_size_min > EVZMQ__PREFIX_WINDOW
+                                   ? program->usual_size_min
+                                   : EVZMQ__PREFIX_WINDOW;
 }
 
 static bool compile_record(struct builder *builder, struct evzmq__program *program, size_t nesting)
 {
     const struct evzmq_schema *const schema = program->schema;
     program->record_size = schema->record_size;
+    program->record_cut = evzmq__arena_round(schema->record_size);
     program->absent_offset = schema->absent_offset;
     program->op_count = (uint32_t)schema->field_count;
     program->image = evzmq__calloc(1, schema->record_size);
@@ -398,9 +397,7 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
         memcpy(evzmq__wire_put_str_head(program->tag_wire, program->tag_size), schema->tag,
                program->tag_size);
     }
-    if (!compile_prefix(program)) {
-        return false;
-    }
+    compile_prefix(program);
     size_t covered = schema->absent_offset == EVZMQ_ABSENT_NONE ? 0 : sizeof(uint64_t);
     for (size_t i = 0; i < schema->field_count; i++) {
         if (!compile_field(builder, program, i, nesting)) {
@@ -410,8 +407,6 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
     }
     program->ops[schema->field_count].step = EVZMQ__STEP_END;
     program->is_covered = covered == schema->record_size;
-    program->usual_size_min =
-        schema->layout == EVZMQ_LAYOUT_ARRAY ? program->prefix_size + program->op_count : SIZE_MAX;
     return true;
 }
 
@@ -420,7 +415,6 @@ static bool compile_union(struct builder *builder, struct evzmq__program *progra
     const struct evzmq_schema *const schema = program->schema;
     program->record_size = sizeof(struct evzmq_union);
     program->absent_offset = EVZMQ_ABSENT_NONE;
-    program->usual_size_min = SIZE_MAX;
     program->member_count = schema->member_count;
     program->members = evzmq__calloc(schema->member_count, sizeof(struct evzmq__program *));
     if (program->members == NULL) {
@@ -461,6 +455,8 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     builder->is_open[index] = true;
     program->schema = schema;
     program->layout = schema->layout;
+    program->usual_size_min = SIZE_MAX;
+    program->window_size_min = SIZE_MAX;
     if (!(schema->layout == EVZMQ_LAYOUT_UNION ? compile_union(builder, program, nesting)
                                                : compile_record(builder, program, nesting))) {
         return false;
@@ -478,7 +474,6 @@ static void destroy_state(void *argument)
         evzmq__free(program->ops);
         evzmq__free(program->image);
         evzmq__free(program->tag_wire);
-        evzmq__free(program->prefix);
         evzmq__free(program->members);
         evzmq__free(program);
     }
@@ -548,7 +543,7 @@ struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
     const struct evzmq__program *const root = state->root;
     const bool is_usual = root->is_covered && root->record_size <= state->memory_max;
     state->memory_left = is_usual ? state->memory_max - root->record_size : 0;
-    state->usual_size_min = is_usual ? root->usual_size_min : SIZE_MAX;
+    state->window_size_min = is_usual ? root->window_size_min : SIZE_MAX;
     struct evzmq_codec *const codec = evzmq_codec_new(&methods, state);
     if (codec == NULL) {
         destroy_state(state);

@@ -1,7 +1,8 @@
 /*
  * schema.h: what a schema becomes. schema.c checks the tables of a program and compiles them into
- * a struct evzmq__schema_state, which is the state of the codec and never changes; schema_decode.c
- * and schema_encode.c run it. One struct evzmq__program per different schema.
+ * a struct evzmq__schema_state, which is the state of the codec and never changes; schema_run.c,
+ * schema_decode.c, schema_size.c and schema_encode.c run it. One struct evzmq__program per
+ * different schema.
  */
 #ifndef EVZMQ_PLUGIN_SCHEMA_H
 #define EVZMQ_PLUGIN_SCHEMA_H
@@ -32,7 +33,7 @@ enum evzmq__step {
 };
 
 /* So many bytes of a prefix are compared at once. */
-#define EVZMQ__PREFIX_WINDOW ((size_t)32)
+#define EVZMQ__PREFIX_WINDOW 32u
 
 /* A field, ready to run. */
 struct evzmq__field_op {
@@ -45,7 +46,8 @@ struct evzmq__field_op {
     uint32_t offset;
     const struct evzmq__program *program; /* of a nested record, a union, an array of records */
     uint32_t alternatives;
-    uint32_t str_offset; /* of a choice: that of its str from the member; else 0 */
+    uint32_t str_offset; /* of the str that the member is or, as a choice, holds */
+    bool is_choice;
     uint32_t element_size; /* of an array */
     uint64_t count_max;
     const char *name;
@@ -68,11 +70,13 @@ struct evzmq__program {
     size_t tag_size;
     unsigned char *tag_wire; /* the tag as it is encoded */
     size_t tag_wire_size;
-    unsigned char *prefix; /* of an array with all fields: its head and the tag, as encoded; zeros
-                              up to EVZMQ__PREFIX_WINDOW */
-    size_t prefix_size;
-    uint32_t prefix_mask; /* the bytes of it that are not padding, a bit each */
-    size_t usual_size_min; /* what such an array has at least; SIZE_MAX: it is none */
+    size_t prefix_size; /* of what an array with all its fields begins with: its head and its tag */
+    unsigned char prefix[EVZMQ__PREFIX_WINDOW]; /* that, if it has room, and zeros after it */
+    uint32_t prefix_mask; /* the bytes of it that are not those zeros, a bit each */
+    size_t usual_size_min; /* what such an array has at least; SIZE_MAX: there is none such, or its
+                              prefix has no room */
+    size_t window_size_min; /* the same, and EVZMQ__PREFIX_WINDOW at least */
+    size_t record_cut; /* record_size as the arena rounds it */
     const struct evzmq__program **members; /* of a union */
     size_t member_count;
 };
@@ -84,7 +88,7 @@ struct evzmq__schema_state {
     size_t depth_max;
     size_t memory_max;
     size_t memory_left; /* beside the root's record */
-    size_t usual_size_min; /* the root's; SIZE_MAX: schema_run.c needs to look closer */
+    size_t window_size_min; /* the root's; SIZE_MAX: schema_run.c needs to look closer */
     bool validate_utf8;
 };
 

@@ -255,9 +255,6 @@ static unsigned char *put_map(unsigned char *out, unsigned char *end,
 static inline unsigned char *put_prefix(unsigned char *out, unsigned char *end,
                                         const struct evzmq__program *program, size_t count)
 {
-    if (count == program->op_count) {
-        return put_raw(out, end, program->prefix, program->prefix_size);
-    }
     const size_t elements = count + (program->tag != NULL ? 1u : 0u);
     if (!has_room(out, end, evzmq__wire_count_head_size(elements))) {
         return NULL;
@@ -307,7 +304,7 @@ static inline unsigned char *put_whole_prefix(unsigned char *out, unsigned char 
         memcpy(out, program->prefix, EVZMQ__PREFIX_WINDOW);
         return out + program->prefix_size;
     }
-    return put_raw(out, end, program->prefix, program->prefix_size);
+    return put_prefix(out, end, program, program->op_count);
 }
 
 /* An array with all its fields: what is usual about them here, the rest elsewhere. */
@@ -320,7 +317,7 @@ static inline unsigned char *put_whole_array(unsigned char *out, unsigned char *
         const unsigned char *const member = (const unsigned char *)record + op->offset;
         const unsigned step = op->step;
         if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
-            const struct evzmq_str *const str = evzmq__find_field_str(op, member);
+            const struct evzmq_str *const str = evzmq__find_field_str(op, record);
             unsigned char *const next = str == NULL ? NULL : put_usual_str(out, end, str);
             if (EVZMQ__LIKELY(next != NULL)) {
                 out = next;

@@ -124,17 +124,17 @@ static inline bool evzmq__is_whole_array(const struct evzmq__program *program, c
 
 /* The str of a field whose step is EVZMQ__STEP_STR; NULL where it holds something else or nil. */
 static inline const struct evzmq_str *evzmq__find_field_str(const struct evzmq__field_op *op,
-                                                            const unsigned char *member)
+                                                            const void *record)
 {
-    const void *const str = member + op->str_offset;
-    if (!EVZMQ__LIKELY(op->str_offset == 0)) {
-        enum evzmq_choice_kind kind;
-        memcpy(&kind, member, sizeof(kind));
-        if (kind != EVZMQ_CHOICE_STR) {
+    const unsigned char *const bytes = record;
+    const struct evzmq_str *const str = (const void *)(bytes + op->str_offset);
+    if (!EVZMQ__LIKELY(!op->is_choice)) {
+        const struct evzmq_choice *const choice = (const void *)(bytes + op->offset);
+        if (choice->kind != EVZMQ_CHOICE_STR) {
             return NULL;
         }
     }
-    return ((const struct evzmq_str *)str)->data != NULL ? str : NULL;
+    return str->data != NULL ? str : NULL;
 }
 
 /* Whether a member is nil for sure; one that contradicts itself is not. */

@@ -88,15 +88,21 @@ struct evzmq__pairs evzmq__pass_pairs(const unsigned char *at, const unsigned ch
                     : pass_pairs_unchecked(at, end, count, values_are_str);
 }
 
+/* has_prefix() where fewer bytes are there than it compares at once. */
+EVZMQ__NOINLINE
+static bool has_short_prefix(const struct evzmq__program *program, const unsigned char *at,
+                             size_t left)
+{
+    return left >= program->usual_size_min &&
+           memcmp(at, program->prefix, program->prefix_size) == 0;
+}
+
 /* Whether a record has the usual head and tag and may have all its fields. */
 static EVZMQ__INLINE bool has_prefix(const struct evzmq__program *program, const unsigned char *at,
                                      size_t left)
 {
-    if (left < program->usual_size_min) {
-        return false;
-    }
 #if defined(__SSE2__)
-    if (EVZMQ__LIKELY(left >= EVZMQ__PREFIX_WINDOW)) {
+    if (EVZMQ__LIKELY(left >= program->window_size_min)) {
         const __m128i *const there = (const __m128i *)(const void *)at;
         const __m128i *const prefix = (const __m128i *)(const void *)program->prefix;
         const __m128i low = _mm_cmpeq_epi8(_mm_loadu_si128(there), _mm_loadu_si128(prefix));
@@ -107,21 +113,13 @@ static EVZMQ__INLINE bool has_prefix(const struct evzmq__program *program, const
         return (~equal & program->prefix_mask) == 0;
     }
 #endif
-    for (size_t i = 0; i < program->prefix_size; i++) {
-        if (at[i] != program->prefix[i]) {
-            return false;
-        }
-    }
-    return true;
+    return has_short_prefix(program, at, left);
 }
 
 /* Gives what follows the head and the tag. */
 static EVZMQ__INLINE const unsigned char *begin_record(const struct evzmq__program *program,
                                                        const unsigned char *at, void *record)
 {
-    if (!EVZMQ__LIKELY(program->is_covered)) {
-        memcpy(record, program->image, program->record_size);
-    }
     if (program->absent_offset != EVZMQ_ABSENT_NONE) {
         *(uint64_t *)(void *)((unsigned char *)record + program->absent_offset) = 0;
     }
@@ -170,7 +168,7 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
             if (EVZMQ__LIKELY(data != NULL && is_text(data, size, end, validate))) {
                 const enum evzmq_choice_kind kind = EVZMQ_CHOICE_STR;
                 memcpy(member, &kind, sizeof(kind)); /* where it is a str this is overwritten */
-                *(struct evzmq_str *)(void *)(member + op->str_offset) =
+                *(struct evzmq_str *)(void *)((unsigned char *)record + op->str_offset) =
                     (struct evzmq_str){(const char *)data, size};
                 at = data + size;
                 continue;
@@ -230,6 +228,9 @@ static EVZMQ__INLINE const unsigned char *decode_inner(struct evzmq__reader *rea
     if (!EVZMQ__LIKELY(has_prefix(program, at, (size_t)(end - at)))) {
         return evzmq__decode_record_slow(reader, program, at, record);
     }
+    if (!EVZMQ__LIKELY(program->is_covered)) {
+        memcpy(record, program->image, program->record_size);
+    }
     at = begin_record(program, at, record);
     return reader->validate_utf8 ? run_checked(reader, program->ops, at, end, record)
                                  : run(reader, program->ops, at, end, record, false);
@@ -242,7 +243,8 @@ static const unsigned char *decode_nested(struct evzmq__reader *reader,
 {
     void *record = NULL;
     if (EVZMQ__LIKELY(program->record_size <= reader->memory_left &&
-                      evzmq__arena_try_cut(reader->arena, program->record_size, &record))) {
+                      evzmq__arena_try_cut(reader->arena, program->record_size, program->record_cut,
+                                           &record))) {
         reader->memory_left -= program->record_size;
     } else {
         record = evzmq__reader_take(reader, at, program->record_size);
@@ -314,8 +316,8 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     const struct evzmq__program *const root = schema->root;
     const unsigned char *const start = data;
     void *value;
-    if (!EVZMQ__LIKELY(size >= schema->usual_size_min && has_prefix(root, start, size) &&
-                       evzmq__arena_try_cut(arena, root->record_size, &value))) {
+    if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_prefix(root, start, size) &&
+                       evzmq__arena_try_cut(arena, root->record_size, root->record_cut, &value))) {
         return decode_slow(schema, data, size, arena, out_value, out_error);
     }
     const unsigned char *const end = start + size;

@@ -228,7 +228,7 @@ static inline size_t size_whole_array(const struct evzmq__schema_state *state,
         const unsigned char *const member = (const unsigned char *)record + op->offset;
         const unsigned step = op->step;
         if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
-            const struct evzmq_str *const str = evzmq__find_field_str(op, member);
+            const struct evzmq_str *const str = evzmq__find_field_str(op, record);
             if (EVZMQ__LIKELY(str != NULL && str->size < 0x10000)) {
                 total += str->size + 1 + (str->size >= 32) + (str->size >= 0x100);
                 continue;

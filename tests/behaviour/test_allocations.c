@@ -1,8 +1,7 @@
 /*
  * Whether decoding and encoding of records allocate, as the C library sees it: this program's
- * malloc() and its like stand before the C library's and count the calls that come from
- * libevzmq or msgpack-c, whosever functions those use. Not for sanitizers
- * and valgrind, which bring their own.
+ * malloc() and its like stand before the C library's and count the calls that come from libevzmq or
+ * msgpack-c, whosever functions those use. Not for sanitizers and valgrind, which bring their own.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr() */

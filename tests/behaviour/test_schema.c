@@ -494,6 +494,35 @@ static void a_message_gives_its_record_and_which_it_is(void **state)
     evzmq_codec_free(either);
 }
 
+/* The decoder compares a tag and what stands before it at once where that is short enough. */
+static void tags_of_any_length_are_compared_to_their_ends(void **state)
+{
+    (void)state;
+    for (size_t length = 1; length < 300; length++) {
+        char tag[300];
+        struct evzmq_schema schema = evzmq_record_stream_chunk_schema;
+        memset(tag, 't', length);
+        tag[length] = '\0';
+        schema.tag = tag;
+        struct evzmq_codec *const codec = codec_of(&schema, 0, 0);
+        const struct evzmq_record_stream_chunk record = {
+            .id = EVZMQ_STR("q"), .response_chunk = EVZMQ_STR("text that is longer than 32 bytes")};
+        const struct evzmq_bytes bytes = encode(codec, &record);
+        const struct evzmq_record_stream_chunk *const decoded =
+            decode(codec, bytes.data, bytes.size);
+        assert_int_equal(decoded->id.size, 1);
+        assert_memory_equal(decoded->response_chunk.data, record.response_chunk.data, 33);
+        unsigned char *const other = evzmq_arena_alloc(source, bytes.size);
+        assert_non_null(other);
+        memcpy(other, bytes.data, bytes.size);
+        const size_t head = length < 32 ? 1 : length < 256 ? 2 : 3;
+        other[1 + head + length - 1] = 'u';
+        assert_refused(codec, other, bytes.size, EVZMQ_DECODE_VALUE, 1);
+        evzmq_codec_free(codec);
+        evzmq_arena_reset(source);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -512,6 +541,7 @@ int main(void)
         cmocka_unit_test(steady_decoding_and_encoding_allocate_nothing),
         cmocka_unit_test(an_arena_without_memory_is_no_fault_of_the_message),
         cmocka_unit_test(a_message_gives_its_record_and_which_it_is),
+        cmocka_unit_test(tags_of_any_length_are_compared_to_their_ends),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
