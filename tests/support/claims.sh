@@ -21,8 +21,9 @@ fail() {
 claim() {
     claim_name=$(echo "$*" | tr ' -' '__')
     echo "[ RUN      ] $claim_name"
-    # A short path: that of an ipc socket may have no more than 100 bytes or so.
-    claim_dir=$(mktemp -d "/tmp/evzmq-XXXXXX") || exit 1
+    # A short path: that of an ipc socket may have no more than 100 bytes or so. Not evzmq-XXXXXX:
+    # those are the library's own, and any of its contexts clears away an empty one.
+    claim_dir=$(mktemp -d "/tmp/evzmq-claim-XXXXXX") || exit 1
     if (cd "$claim_dir" && "$@"); then
         echo "[       OK ] $claim_name"
     else
