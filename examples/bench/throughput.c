@@ -84,7 +84,11 @@ static void judge(struct run *run, struct measured_case *measured, size_t subjec
     char problem[sizeof(check->reason) + 64] = "";
     if (check->failed) {
         snprintf(problem, sizeof(problem), "%s", check->reason);
-    } else if (meter->messages != sent->messages) {
+    } else if (meter->messages > sent->messages) {
+        snprintf(problem, sizeof(problem), "%llu more than the %llu records that were sent",
+                 (unsigned long long)(meter->messages - sent->messages),
+                 (unsigned long long)sent->messages);
+    } else if (meter->messages < sent->messages) {
         snprintf(problem, sizeof(problem), "lost: %llu of %llu records",
                  (unsigned long long)(sent->messages - meter->messages),
                  (unsigned long long)sent->messages);
@@ -96,7 +100,9 @@ static void judge(struct run *run, struct measured_case *measured, size_t subjec
         report_error("%s, %zu chars, %s: %s", record_name(measured->type), measured->chars,
                      subject < run->options->receive_count ? "adapter" : "bare loop", problem);
     }
-    measured->lost[subject] += sent->messages - meter->messages;
+    if (meter->messages < sent->messages) {
+        measured->lost[subject] += sent->messages - meter->messages;
+    }
 }
 
 /* One sample. Returns 0, or -1 after saying why. */

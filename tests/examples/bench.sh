@@ -1,0 +1,158 @@
+#!/bin/sh
+# bench.sh ECHO_BENCH: what echo_bench promises to print and to refuse. Samples are as short as it
+# allows; what the numbers are is nobody's concern here, except where they must be 0.
+set -u
+. "$(dirname -- "$0")/../support/claims.sh"
+echo_bench=$1
+export TMPDIR=.
+
+# bench ARGUMENTS...
+bench() {
+    run 0 "$echo_bench" --seconds 0.02 "$@"
+    has 0 err .
+    for left in echo_bench-*; do
+        [ ! -e "$left" ] || fail "$left is left"
+    done
+}
+
+# lines_have FIELD...: every line of out is an object with these fields.
+lines_have() {
+    has 0 out '^($|[^{]|.*[^}]$)'
+    lines=$(($(wc -l <out)))
+    [ "$lines" -gt 0 ] || fail "no line"
+    for field in "$@"; do
+        has "$lines" out "[{,]\"$field\":(\"[a-z_-]+\"|-?[0-9.]+)[,}]"
+    done
+}
+
+the_table_has_a_line_a_case() {
+    bench --chars 32,1024
+    number='[0-9][0-9,]*'
+    rate=" *$number msg/s +[0-9.]+ MB/s"
+    [ "$(wc -l <out)" -eq 6 ] || fail "$(cat out)"
+    for case in 'Query           32 chars \(  101 B\)' 'QueryResult     32 chars \(   80 B\)' \
+        'StreamChunk     32 chars \(   51 B\)' 'Query         1024 chars \( 1[0-9]{3} B\)' \
+        'QueryResult   1024 chars \( 1[0-9]{3} B\)' 'StreamChunk   1024 chars \( 1[0-9]{3} B\)'; do
+        has 1 out "^$case: issue=$rate, recv=$rate\$"
+    done
+}
+
+json_has_its_fields() {
+    bench throughput --chars 32 --format json
+    lines_have mode type chars bytes transport codec receive pack repeat issue_rate recv_rate mb_s \
+        lost
+    has 3 out '^\{"mode":"throughput",.*"chars":32,.*"transport":"ipc".*"lost":0[,}]'
+    for type in query query_result stream_chunk; do
+        has 1 out "\"type\":\"$type\""
+    done
+}
+
+csv_has_a_header_and_as_many_columns_a_line() {
+    bench --chars 32 --format csv
+    has 1 out '^mode,type,chars,bytes,transport,codec,receive,pack,repeat,'
+    has 3 out '^throughput,'
+    [ "$(sed 's/[^,]//g' out | sort -u | wc -l)" -eq 1 ] || fail "$(cat out)"
+}
+
+against_bare_adds_ratios_and_a_control() {
+    bench --against bare --repeat 3 --chars 32 --types stream_chunk --format json
+    has 1 out '"mode":"summary"'
+    grep '"mode":"throughput"' out >rows
+    mv rows out
+    lines_have mode type chars lost bare_rate ratio ratio_min ratio_max control control_min
+    has 1 out '"repeat":3,.*"lost":0,'
+}
+
+# CODEC
+every_type_arrives_with_codec() {
+    bench --codec "$1" --chars 0,128,32768 --format json
+    has 9 out "\"codec\":\"$1\".*\"lost\":0[,}]"
+}
+
+# TRANSPORT
+every_type_arrives_over() {
+    bench --transport "$1" --chars 32 --format json
+    has 3 out "\"transport\":\"$1\".*\"lost\":0[,}]"
+}
+
+each_receive_mode_has_a_row() {
+    bench --receive owned,into,in-place --types query --chars 512 --format json
+    [ "$(wc -l <out)" -eq 3 ] || fail "$(cat out)"
+    for mode in owned into in-place; do
+        has 1 out "\"receive\":\"$mode\".*\"lost\":0,\"vs_first\":"
+    done
+}
+
+idle_sockets_do_not_wake_up() {
+    bench idle --sockets 50 --format json
+    has 1 out '^\{"mode":"idle","sockets":50,.*"wakeups":0[,}]'
+}
+
+latency_runs() {
+    bench latency --seconds 0.1 --repeat 2 --format json
+    lines_have mode transport trips p50_us p90_us p99_us p999_us bare_p50_us ratio_p50
+    has 1 out '"transport":"ipc"'
+    has 1 out '"transport":"tcp"'
+}
+
+# MODE
+the_codecs_alone_run() {
+    bench "$1" --repeat 2 --chars 32 --format json
+    has 3 out "^\\{\"mode\":\"$1\",.*\"typed_ns\":[0-9.]+,"
+    has 1 out '"mode":"summary"'
+}
+
+fairness_runs() {
+    bench fairness --seconds 0.1 --repeat 2 --format json
+    lines_have mode timers late_p50_us late_p99_us late_max_us control_p99_us flood_ratio
+}
+
+what_is_not_implemented_is_refused() {
+    refuses 2 "--pack is not implemented" "$echo_bench" --pack 65536
+    refuses 2 "--svg is not implemented" "$echo_bench" --svg picture.svg
+    [ ! -e picture.svg ] || fail "there is a picture"
+    refuses 2 "not implemented" "$echo_bench" latency --against bare
+    refuses 2 "not implemented" "$echo_bench" latency --transport inproc
+    refuses 2 "not implemented" "$echo_bench" fairness --transport tcp
+}
+
+bad_options_end_with_status_2() {
+    refuses 2 unknown "$echo_bench" --unknown
+    refuses 2 "no such choice: 'speed'" "$echo_bench" speed
+    refuses 2 "more than one mode" "$echo_bench" idle latency
+    refuses 2 "what is 'x'" "$echo_bench" -- x
+    refuses 2 twice "$echo_bench" --types query,query
+    for option in transport types codec receive against format chars seconds repeat pack sockets; do
+        for value in "" nonsense -1; do
+            refuses 2 "--$option" "$echo_bench" "--$option" "$value"
+        done
+        refuses 2 "$option" "$echo_bench" "--$option"
+    done
+}
+
+help_ends_with_status_0() {
+    run 0 "$echo_bench" --help
+    has 1 out '^usage: echo_bench '
+    has 0 err .
+}
+
+claim the_table_has_a_line_a_case
+claim json_has_its_fields
+claim csv_has_a_header_and_as_many_columns_a_line
+claim against_bare_adds_ratios_and_a_control
+for codec in raw msgpack typed; do
+    claim every_type_arrives_with_codec $codec
+done
+for transport in ipc tcp inproc; do
+    claim every_type_arrives_over $transport
+done
+claim each_receive_mode_has_a_row
+claim idle_sockets_do_not_wake_up
+claim latency_runs
+claim the_codecs_alone_run decode
+claim the_codecs_alone_run encode
+claim fairness_runs
+claim what_is_not_implemented_is_refused
+claim bad_options_end_with_status_2
+claim help_ends_with_status_0
+exit $claims_failed
