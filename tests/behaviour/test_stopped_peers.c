@@ -77,11 +77,13 @@ static void a_stopped_peer_costs_no_wakeups_and_gets_everything_when_it_goes_on(
     struct fixture *const f = *state;
     struct probe p = {0};
     const pid_t child = open_stopped(f, &p, 0);
-    const uint64_t wakeups = probe_wakeups(&p);
+    const struct evzmq_socket_stats before = probe_stats(&p);
     int status = -1;
 
     fixture_run_for(f, 200);
-    assert_true(probe_wakeups(&p) - wakeups <= 2);
+    /* The kernel may still find room for some of it, whose going out is no idle wakeup. */
+    assert_true(probe_wakeups(&p) - before.wakeups <=
+                2 + 2 * (probe_stats(&p).messages_out - before.messages_out));
     assert_int_equal(kill(child, SIGCONT), 0);
     run_until(f, evzmq_socket_get_queued(p.socket, NULL) == 0);
     assert_int_equal(waitpid(child, &status, 0), child);
