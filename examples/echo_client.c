@@ -39,7 +39,8 @@ static const char usage[] =
     "usage: echo_client [OPTION]... [ENDPOINT]\n"
     "\n"
     "Sends the lines of stdin to an echo_server, prints and checks the echoes, and says how fast\n"
-    "that went. Ends with status 0; 1 when an echo was wrong or did not come; 2 for a bad option.\n"
+    "that went. Ends with status 0; 1 when an echo was wrong, did not come (Ctrl-C included) or\n"
+    "could not be printed; 2 for a bad option.\n"
     "\n"
     "  ENDPOINT        where to connect; default tcp://127.0.0.1:5555; or ipc:///a/path\n"
     "  --count N       send N made-up messages instead of lines\n"
@@ -530,5 +531,9 @@ int main(int argc, char **argv)
     }
     printf("echo_client: %llu echoes in %.3f s, %.0f messages/s\n", client.echoed, seconds,
            (double)client.echoed / seconds);
-    return EXIT_SUCCESS;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        (void)complain("cannot print: %s", strerror(errno));
+        return EXIT_FAILURE;
+    }
+    return client.echoed == client.begun ? EXIT_SUCCESS : EXIT_FAILURE;
 }

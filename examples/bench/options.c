@@ -59,6 +59,7 @@ static const char usage[] =
     "  --svg FILE            draw the result\n"
     "  --help\n"
     "\n"
+    "issue is the rate at which records were sent, recv that at which they were received.\n"
     "B and MB/s count a record with the id \"0\"; on the wire the ids are as long as their "
     "numbers.\n"
     "Exit status: 0; 1 when a record was lost, reordered or undecodable, or the system failed;\n"

@@ -91,6 +91,41 @@ an_interrupted_client_ends_in_order() {
     end_server 1
 }
 
+# The server is gone after the first line. The second one is followed by more than a pipe holds, so
+# that the client must have gone past it by the time all is written.
+an_interrupted_client_that_misses_echoes_ends_with_status_1() {
+    serve_as ipc router
+    mkfifo to from || exit 1
+    $bound "$echo_client" --timeout 40 "$endpoint" <to >from 2>err &
+    client=$!
+    trap 'kill "$server" "$client" 2>/dev/null' EXIT
+    exec 3>to 4<from
+    head -c 20000 /dev/zero | tr '\0' x >&3
+    echo >&3
+    [ "$(head -c 1000 <&4 | wc -c)" -eq 1000 ] || fail "no echo: $(cat err)"
+    end_server 1
+    trap 'kill "$client" 2>/dev/null' EXIT
+    echo second >&3
+    head -c 300000 /dev/zero | tr '\0' x >&3
+    kill -INT "$client"
+    line=$(tail -n 1 <&4)
+    wait "$client"
+    status=$?
+    [ "$status" = 1 ] || fail "status $status: $(cat err)"
+    [ "${line%% in *}" = "echo_client: 1 echoes" ] || fail "$line"
+    has 1 err '^echo_client: interrupted; 1 echoes had not come$'
+}
+
+echoes_that_cannot_be_printed_are_status_1() {
+    [ -c /dev/full ] || return 0
+    serve_as ipc router
+    echo line | $bound "$echo_client" --timeout 50 "$endpoint" >/dev/full 2>err
+    status=$?
+    [ "$status" = 1 ] || fail "status $status: $(cat err)"
+    has 1 err '^echo_client: cannot print: '
+    end_server 1
+}
+
 a_client_without_a_server_gives_up() {
     run 1 "$echo_client" --count 3 --timeout 1 "ipc://$PWD/nobody"
     has 1 err "^echo_client: no echo from ipc://.*/nobody for 1 s\$"
@@ -147,6 +182,8 @@ for transport in ipc tcp; do
     claim every_message_is_echoed $transport router --req
 done
 claim an_interrupted_client_ends_in_order
+claim an_interrupted_client_that_misses_echoes_ends_with_status_1
+claim echoes_that_cannot_be_printed_are_status_1
 claim a_client_without_a_server_gives_up
 claim a_second_server_leaves_the_first_alone
 claim a_file_that_is_no_socket_is_left_alone
