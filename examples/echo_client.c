@@ -345,8 +345,9 @@ static int connect_socket(struct client *client)
     if (handle == NULL) {
         return complain("cannot make a socket: %s", evzmq_strerror(zmq_errno()));
     }
-    /* What is not sent when the program ends is not wanted any more. */
-    const int linger = 0;
+    /* What is not sent when the program ends is not wanted any more, but libzmq 4.3.4 may abort
+     * when a linger of 0 cuts a message of several parts, as those of a REQ are. */
+    const int linger = 100;
     if (zmq_setsockopt(handle, ZMQ_LINGER, &linger, sizeof(linger)) != 0 ||
         zmq_connect(handle, client->endpoint) != 0) {
         (void)complain("cannot connect to %s: %s", client->endpoint, evzmq_strerror(zmq_errno()));
