@@ -286,11 +286,13 @@ static int fail(struct evzmq__reader *reader, const unsigned char *start, const 
     return -1;
 }
 
-/* Decodes what has not the usual prefix or for which the arena has to take more memory. */
+/* Decodes what has not the usual prefix or for which the arena has to take more memory. Gives the
+ * end of the value, or NULL. */
 EVZMQ__NOINLINE
-static int decode_slow(const struct evzmq__schema_state *schema, const void *data, size_t size,
-                       struct evzmq_arena *arena, const void **out_value,
-                       struct evzmq_decode_error *out_error)
+static const unsigned char *decode_slow(const struct evzmq__schema_state *schema, const void *data,
+                                        size_t size, struct evzmq_arena *arena, bool whole,
+                                        const void **out_value,
+                                        struct evzmq_decode_error *out_error)
 {
     static const unsigned char nothing[1] = {0};
     const struct evzmq__program *const root = schema->root;
@@ -301,11 +303,12 @@ static int decode_slow(const struct evzmq__schema_state *schema, const void *dat
     void *const value = evzmq__reader_take(&reader, start, root->record_size);
     const unsigned char *const at =
         value == NULL ? NULL : evzmq__decode_record(&reader, root, start, value);
-    if (at != reader.end) {
-        return fail(&reader, start, at, out_error);
+    if (at == NULL || (whole && at != reader.end)) {
+        (void)fail(&reader, start, at, out_error);
+        return NULL;
     }
     *out_value = value;
-    return 0;
+    return at;
 }
 
 int evzmq__schema_decode(const void *state, const void *data, size_t size,
@@ -318,7 +321,7 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     void *value;
     if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_prefix(root, start, size) &&
                        evzmq__arena_try_cut(arena, root->record_size, root->record_cut, &value))) {
-        return decode_slow(schema, data, size, arena, out_value, out_error);
+        return decode_slow(schema, data, size, arena, true, out_value, out_error) == NULL ? -1 : 0;
     }
     const unsigned char *const end = start + size;
     struct evzmq__reader reader;
@@ -331,5 +334,37 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
         return fail(&reader, start, at, out_error);
     }
     *out_value = value;
+    return 0;
+}
+
+/* As the above, but that the value may end anywhere. A function with both would have to find out
+ * which it is for each record. */
+int evzmq__schema_decode_prefix(const void *state, const void *data, size_t size,
+                                struct evzmq_arena *arena, const void **out_value,
+                                size_t *out_used, struct evzmq_decode_error *out_error)
+{
+    const struct evzmq__schema_state *const schema = state;
+    const struct evzmq__program *const root = schema->root;
+    const unsigned char *const start = data;
+    const unsigned char *at;
+    void *value;
+    if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_prefix(root, start, size) &&
+                       evzmq__arena_try_cut(arena, root->record_size, root->record_cut, &value))) {
+        at = decode_slow(schema, data, size, arena, false, out_value, out_error);
+        *out_used = at == NULL ? 0 : (size_t)(at - start);
+        return at == NULL ? -1 : 0;
+    }
+    const unsigned char *const end = start + size;
+    struct evzmq__reader reader;
+    init_reader(&reader, schema, end, arena);
+    reader.memory_left = schema->memory_left;
+    at = begin_record(root, start, value);
+    at = reader.validate_utf8 ? run_checked(&reader, root->ops, at, end, value)
+                              : run(&reader, root->ops, at, end, value, false);
+    if (!EVZMQ__LIKELY(at != NULL)) {
+        return fail(&reader, start, at, out_error);
+    }
+    *out_value = value;
+    *out_used = (size_t)(at - start);
     return 0;
 }

@@ -10,6 +10,7 @@
 #include <evzmq/context.h>
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
+#include <evzmq/packing.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
 #include <evzmq/records.h>
