@@ -10,9 +10,7 @@
 static int refuse_unimplemented(const struct bench_options *options)
 {
     const char *what = NULL;
-    if (options->pack_bytes != 0) {
-        what = "--pack";
-    } else if (options->svg_path != NULL) {
+    if (options->svg_path != NULL) {
         what = "--svg";
     } else if (options->against_bare && options->mode != BENCH_THROUGHPUT) {
         what = "--against in another mode than throughput";

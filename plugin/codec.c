@@ -109,8 +109,7 @@ void evzmq__codec_check_error(struct evzmq_decode_error *error, size_t size)
 }
 
 /* Says what became of a decode that failed. */
-static int fail_decode(const struct evzmq_decode_error *error,
-                       struct evzmq_decode_error *out_error)
+static int fail_decode(const struct evzmq_decode_error *error, struct evzmq_decode_error *out_error)
 {
     if (error->kind == EVZMQ_DECODE_NOMEM) {
         errno = ENOMEM;

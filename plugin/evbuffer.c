@@ -41,8 +41,7 @@ static int refer_to_part(struct evzmq__part *part, struct evbuffer *out)
     }
     (void)zmq_msg_init(&holder->msg);
     const void *data = evzmq__part_share(part, &holder->msg);
-    if (data != NULL &&
-        evbuffer_add_reference(out, data, part->size, holder_free, holder) == 0) {
+    if (data != NULL && evbuffer_add_reference(out, data, part->size, holder_free, holder) == 0) {
         return 0;
     }
     holder_free(NULL, 0, holder);

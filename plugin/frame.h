@@ -6,9 +6,9 @@
  *     any thread    evzmq__frame_release: the last byte is sent, or the message was dropped
  *
  * libzmq releases on whatever thread drops the message, one of its I/O threads as a rule, also when
- * socket, base and everything else is gone. So a pool is counted by its owner and by each frame that
- * is out, and whoever is the last frees it. Frames come back through a list that any thread pushes
- * to and the loop thread alone takes, all at once, so that no frame can be met twice in it.
+ * socket, base and everything else is gone. So a pool is counted by its owner and by each frame
+ * that is out, and whoever is the last frees it. Frames come back through a list that any thread
+ * pushes to and the loop thread alone takes, all at once, so that no frame can be met twice in it.
  */
 #ifndef EVZMQ_PLUGIN_FRAME_H
 #define EVZMQ_PLUGIN_FRAME_H

@@ -16,8 +16,8 @@
 
 #include "queue.h"
 
-/* One part. Its zmq_msg_t is always initialised. The bytes are all that is in it unless `outside` is
- * set: then they lie in the receive buffer or in the block of a kept message, or, as those of a
+/* One part. Its zmq_msg_t is always initialised. The bytes are all that is in it unless `outside`
+ * is set: then they lie in the receive buffer or in the block of a kept message, or, as those of a
  * record of a packed frame, they are some of what is in it (evzmq__part_share()). Ask
  * evzmq__part_data() for them: of a part that was just received `data` is NULL, since finding out
  * costs a call. */

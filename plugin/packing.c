@@ -295,7 +295,8 @@ static int open_frame(struct evzmq_socket *socket, size_t record_size)
     packing->is_due = false;
     set_limit(socket);
     if (packing->limit - packing->at < (ptrdiff_t)record_size) {
-        packing->limit = frame->data + frame->capacity; /* The first one fits, whatever the limit. */
+        packing->limit =
+            frame->data + frame->capacity; /* The first one fits, whatever the limit. */
     }
     return 0;
 }
@@ -321,7 +322,8 @@ static int make_room(struct evzmq_socket *socket, size_t size)
         if (size <= (size_t)(packing->limit - packing->at)) {
             return 0;
         }
-        /* Full, or the limit is reached: then the write is refused unless ZeroMQ takes the frame. */
+        /* Full, or the limit is reached: then the write is refused unless ZeroMQ takes the frame.
+         */
         if (evzmq__packing_close(socket) < 0) {
             return -1;
         }
@@ -406,8 +408,8 @@ static int prepare(struct evzmq_socket *socket)
     if (packing->pool == NULL) {
         goto fail;
     }
-    packing->watch = evzmq__source_new(socket->base->event_base, packing->pool->wake.read_fd,
-                                       on_wake, socket);
+    packing->watch =
+        evzmq__source_new(socket->base->event_base, packing->pool->wake.read_fd, on_wake, socket);
     if (packing->watch == NULL) {
         goto fail;
     }
@@ -440,7 +442,8 @@ static int check_packing(const struct evzmq_socket *socket, size_t bytes_max)
         errno = ESHUTDOWN;
         return -1;
     }
-    if (bytes_max > 0 && (!type_packs(socket->type) || !evzmq__packing_takes_codec(socket->codec))) {
+    if (bytes_max > 0 &&
+        (!type_packs(socket->type) || !evzmq__packing_takes_codec(socket->codec))) {
         errno = ENOTSUP;
         return -1;
     }
@@ -469,8 +472,8 @@ int evzmq_socket_set_packing(struct evzmq_socket *socket, size_t bytes_max, unsi
         }
     }
     const size_t frames = EVZMQ_PACKING_IN_FLIGHT_FRAMES * bytes_max;
-    const size_t in_flight = frames > EVZMQ_PACKING_IN_FLIGHT_MIN ? frames
-                                                                  : EVZMQ_PACKING_IN_FLIGHT_MIN;
+    const size_t in_flight =
+        frames > EVZMQ_PACKING_IN_FLIGHT_MIN ? frames : EVZMQ_PACKING_IN_FLIGHT_MIN;
     const size_t kept = in_flight / bytes_max + 2;
     evzmq__frame_pool_resize(packing->pool, bytes_max, kept < SPARES_MAX ? kept : SPARES_MAX,
                              in_flight);

@@ -340,8 +340,8 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
 /* As the above, but that the value may end anywhere. A function with both would have to find out
  * which it is for each record. */
 int evzmq__schema_decode_prefix(const void *state, const void *data, size_t size,
-                                struct evzmq_arena *arena, const void **out_value,
-                                size_t *out_used, struct evzmq_decode_error *out_error)
+                                struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                                struct evzmq_decode_error *out_error)
 {
     const struct evzmq__schema_state *const schema = state;
     const struct evzmq__program *const root = schema->root;

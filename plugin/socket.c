@@ -196,13 +196,12 @@ static bool is_settled(const struct evzmq_socket *socket, enum evzmq__drain_stop
 /* Whether there is something to receive or to send right now. */
 static bool has_more(const struct evzmq_socket *socket, int events)
 {
-    const bool input = socket->pause == 0 &&
-                       ((events & ZMQ_POLLIN) != 0 || evzmq__unpacking_has_rest(socket));
-    const bool output =
-        socket->write_enabled && !evzmq__packing_is_blocked(socket) &&
-        (socket->queue.ready.count > 0 ||
-         (socket->queue.messages > 0 && (events & ZMQ_POLLOUT) != 0 &&
-          !socket->type->always_pollout));
+    const bool input =
+        socket->pause == 0 && ((events & ZMQ_POLLIN) != 0 || evzmq__unpacking_has_rest(socket));
+    const bool output = socket->write_enabled && !evzmq__packing_is_blocked(socket) &&
+                        (socket->queue.ready.count > 0 ||
+                         (socket->queue.messages > 0 && (events & ZMQ_POLLOUT) != 0 &&
+                          !socket->type->always_pollout));
     return input || output || evzmq__packing_is_due(socket);
 }
 

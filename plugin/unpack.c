@@ -5,9 +5,9 @@
  *     unpack_step     the next record: its bytes to a value, the user's callback
  *
  * The message that a callback gets is the frame itself, whose last part was pointed at the record.
- * So a record costs its decoding and little else. The frame stays in the socket, in libzmq's memory:
- * whatever ends a pass in the middle of it, the next one goes on there. Where the frame is left is
- * noted before the callback, which may do anything, receive the next records included.
+ * So a record costs its decoding and little else. The frame stays in the socket, in libzmq's
+ * memory: whatever ends a pass in the middle of it, the next one goes on there. Where the frame is
+ * left is noted before the callback, which may do anything, receive the next records included.
  */
 #include "unpack.h"
 
@@ -252,8 +252,7 @@ static struct evzmq_message *take_record(struct evzmq_socket *socket, size_t *ou
         return NULL;
     }
     *out_used = left;
-    struct evzmq_message *whole =
-        evzmq__message_take_span(frame, unpacking->data, unpacking->size);
+    struct evzmq_message *whole = evzmq__message_take_span(frame, unpacking->data, unpacking->size);
     if (whole != NULL) {
         error.offset += unpacking->offset;
         whole->decode_error = error;

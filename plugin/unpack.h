@@ -58,9 +58,8 @@ static inline bool evzmq__unpacking_is_active(const struct evzmq_socket *socket)
 static inline const struct evzmq_message *
 evzmq__socket_get_receiving(const struct evzmq_socket *socket)
 {
-    return socket->unpacking != NULL && socket->unpacking->lent != NULL
-               ? socket->unpacking->lent
-               : socket->base->receiving;
+    return socket->unpacking != NULL && socket->unpacking->lent != NULL ? socket->unpacking->lent
+                                                                        : socket->base->receiving;
 }
 
 #endif /* EVZMQ_PLUGIN_UNPACK_H */

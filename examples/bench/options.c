@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <evzmq/packing.h>
+
 #include "report.h"
 
 static const char *const mode_names[] = {"throughput", "latency",  "decode",
@@ -50,7 +52,10 @@ static const char usage[] =
     "structs\n"
     "  --receive LIST        of auto (default), into, in-place, owned; several are measured in\n"
     "                        turns and compared with the first\n"
-    "  --pack BYTES          many records in one message, up to so many bytes\n"
+    "  --pack LIST           many records in one message, a frame of up to so many bytes; "
+    "encoded,\n"
+    "                        packed, unpacked and decoded by the adapter, also against the bare\n"
+    "                        loop, which gets one record a message; implies --codec typed\n"
     "  --against bare        also measure a blocking zmq_msg_recv loop that decodes nothing, in\n"
     "                        turns with the adapter and with itself (the control); the same\n"
     "                        sender sends the same bytes, made beforehand, to all of them\n"
@@ -165,6 +170,24 @@ static int read_chars(const char *list, struct bench_options *out)
             return -1;
         }
         out->chars_count++;
+        if (*text == '\0') {
+            return 0;
+        }
+    }
+}
+
+static int read_packs(const char *list, struct bench_options *out)
+{
+    out->pack_count = 0;
+    for (const char *text = list;; text++) {
+        if (out->pack_count == BENCH_PACKS_MAX) {
+            return report_error("--pack: more than %d sizes", BENCH_PACKS_MAX);
+        }
+        if (read_number("--pack", text, 1, EVZMQ_PACKING_BYTES_MAX, &text,
+                        &out->packs[out->pack_count]) != 0) {
+            return -1;
+        }
+        out->pack_count++;
         if (*text == '\0') {
             return 0;
         }
@@ -295,7 +318,7 @@ static int read_option(int option, const char *value, struct bench_options *out)
     case OPT_REPEAT:
         return read_number("--repeat", value, 1, BENCH_REPEAT_MAX, NULL, &out->repeat);
     case OPT_PACK:
-        return read_number("--pack", value, 1, SIZE_MAX / 2, NULL, &out->pack_bytes);
+        return read_packs(value, out);
     case OPT_SOCKETS:
         return read_number("--sockets", value, 2, BENCH_SOCKETS_MAX, NULL, &out->sockets);
     case OPT_SVG:
@@ -336,11 +359,24 @@ static void set_defaults(struct bench_options *out)
         out->receives[0] = BENCH_AUTO;
         out->receive_count = 1;
     }
+    if (out->codec == BENCH_CODECS) {
+        out->codec = out->pack_count > 0 ? BENCH_TYPED : BENCH_MSGPACK;
+    }
+}
+
+/* What cannot be measured together. */
+static int check_packing(const struct bench_options *options)
+{
+    if (options->pack_count > 0 && (options->codec == BENCH_RAW || options->receive_count > 1 ||
+                                    options->mode != BENCH_THROUGHPUT)) {
+        return report_error("--pack is for mode throughput, one --receive and no --codec raw");
+    }
+    return 0;
 }
 
 int options_parse(int argc, char **argv, struct bench_options *out)
 {
-    *out = (struct bench_options){.codec = BENCH_MSGPACK};
+    *out = (struct bench_options){.codec = BENCH_CODECS};
     unsigned mode = BENCH_THROUGHPUT;
     size_t modes = 0;
     for (;;) {
@@ -374,5 +410,5 @@ int options_parse(int argc, char **argv, struct bench_options *out)
     }
     out->mode = (enum bench_mode)mode;
     set_defaults(out);
-    return -1;
+    return check_packing(out) != 0 ? 2 : -1;
 }

@@ -329,9 +329,9 @@ static void types_that_cannot_pack_say_so(void **state)
         int packs;
         int unpacks;
     } types[] = {
-        {ZMQ_PAIR, 1, 1}, {ZMQ_PUSH, 1, 0},  {ZMQ_DEALER, 1, 1}, {ZMQ_PUB, 1, 0}, {ZMQ_XPUB, 1, 0},
-        {ZMQ_PULL, 0, 1}, {ZMQ_SUB, 0, 1},   {ZMQ_XSUB, 0, 1},   {ZMQ_REQ, 0, 0}, {ZMQ_REP, 0, 0},
-        {ZMQ_ROUTER, 0, 1},
+        {ZMQ_PAIR, 1, 1}, {ZMQ_PUSH, 1, 0}, {ZMQ_DEALER, 1, 1}, {ZMQ_PUB, 1, 0},
+        {ZMQ_XPUB, 1, 0}, {ZMQ_PULL, 0, 1}, {ZMQ_SUB, 0, 1},    {ZMQ_XSUB, 0, 1},
+        {ZMQ_REQ, 0, 0},  {ZMQ_REP, 0, 0},  {ZMQ_ROUTER, 0, 1},
     };
     for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
         struct probe p = {0};

@@ -230,7 +230,8 @@ static void read_and_free(struct probe *p, struct evzmq_message *message)
     const struct evzmq_message *const lent = message;
     assert_int_equal(packed_number(lent), p->sequence);
     probe_free(p);
-    assert_int_equal(packed_number(lent), p->sequence); /* It is there until the callback returns. */
+    assert_int_equal(packed_number(lent),
+                     p->sequence); /* It is there until the callback returns. */
     p->sequence++;
 }
 
@@ -533,7 +534,8 @@ static void the_receive_calls_hand_over_records(void **state)
     probe_free(&p);
 }
 
-/* In the middle of a frame: takes the rest and the next frame by hand, and leaves a part of that. */
+/* In the middle of a frame: takes the rest and the next frame by hand, and leaves a part of that.
+ */
 static void read_and_receive(struct probe *p, struct evzmq_message *message)
 {
     packed_read_sequence(p, message);

@@ -29,8 +29,8 @@ size_t packed_check(const void *data, size_t size, uint64_t first);
 /** The number of a received record, which is not an error's. */
 uint64_t packed_number(const struct evzmq_message *message);
 
-/** Receives one frame with a plain socket, while the loop runs, and checks it. Returns the number of
- * records. */
+/** Receives one frame with a plain socket, while the loop runs, and checks it. Returns the number
+ * of records. */
 size_t packed_pump_frame(struct fixture *f, void *peer, uint64_t first);
 
 /** The hook of a probe that expects the records in order, counted in its `sequence`. */
