@@ -54,6 +54,7 @@ struct evzmq__pool_worker {
     uint64_t started_at;
     uint64_t up_at;
     uint64_t seen_at; /* 0: never */
+    uint64_t lost_at; /* LOSING: when the end of its process was noticed */
     bool suspected; /* silent when last looked at */
     uint64_t due_at; /* LOSING: when to report; WAITING: when to start; else EVZMQ__NEVER */
     uint64_t due_limit; /* LOSING: due_at is not put off beyond this */

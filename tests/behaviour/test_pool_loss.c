@@ -212,6 +212,24 @@ static void a_worker_that_crashes_at_every_start_is_started_ever_more_slowly(voi
     crew_close(&crew);
 }
 
+static void kill_when_ready(struct crew *crew, const struct evzmq_pool_event *event)
+{
+    if (event->type == EVZMQ_POOL_EVENT_READY) {
+        assert_int_equal(kill(crew_pid(crew, event->worker), SIGKILL), 0);
+    }
+}
+
+/* On a busy machine one may live for as long as the delay, which begins anew then. */
+static void a_worker_that_crashes_as_soon_as_it_is_ready_is_started_ever_more_slowly(void **state)
+{
+    struct fixture *const f = *state;
+    struct crew crew = {.on_event = kill_when_ready};
+
+    open_keen(f, &crew, 1, "echo", UINT_MAX);
+    run_until(f, crew.last_loss.restart_delay_ms >= 80);
+    crew_close(&crew);
+}
+
 static void a_worker_that_cannot_be_started_again_is_one_event_with_the_error(void **state)
 {
     struct fixture *const f = *state;
@@ -347,6 +365,7 @@ int main(int argc, char **argv)
         claim(a_worker_that_exits_before_it_is_ready_ends_the_ready_check_at_once),
         claim(a_lost_worker_is_started_again_with_its_identity_and_its_queue),
         claim(a_worker_that_crashes_at_every_start_is_started_ever_more_slowly),
+        claim(a_worker_that_crashes_as_soon_as_it_is_ready_is_started_ever_more_slowly),
         claim(a_worker_that_cannot_be_started_again_is_one_event_with_the_error),
         claim(sigchld_and_other_children_are_left_alone),
         claim(a_program_that_ignores_sigchld_learns_of_the_loss_without_a_status),
