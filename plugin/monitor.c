@@ -29,8 +29,10 @@
 #include <zmq.h>
 
 #include "base.h"
+#include "context.h"
 #include "drain.h"
 #include "loop.h"
+#include "message.h"
 #include "registry.h"
 #include "socket.h"
 
@@ -359,6 +361,17 @@ static void *open_pair(void *zmq_context)
     return pair;
 }
 
+/* Starts monitoring. A signal that interrupts libzmq undoes what it did by then. */
+static int monitor_socket(void *zmq_socket, const char *name, unsigned events)
+{
+    int result = -1;
+    int tries = 0;
+    do {
+        result = zmq_socket_monitor(zmq_socket, name, (int)events);
+    } while (result < 0 && errno == EINTR && ++tries < EVZMQ__EINTR_RETRIES);
+    return result;
+}
+
 /* Whether the socket was made in the context: a name bound by its monitor is taken there. Returns
  * 0, or -1 with EINVAL or an error of libzmq. */
 static int check_context(void *zmq_context, void *zmq_socket)
@@ -369,10 +382,10 @@ static int check_context(void *zmq_context, void *zmq_socket)
     if (probe == NULL) {
         return -1;
     }
-    int result = zmq_socket_monitor(zmq_socket, name, 0);
+    int result = monitor_socket(zmq_socket, name, 0);
     int error = errno;
     if (result == 0) {
-        result = zmq_bind(probe, name) < 0 && errno == EADDRINUSE ? 0 : -1;
+        result = evzmq__endpoint_call(zmq_bind, probe, name) < 0 && errno == EADDRINUSE ? 0 : -1;
         error = EINVAL;
         (void)zmq_socket_monitor(zmq_socket, NULL, 0);
     }
@@ -390,7 +403,7 @@ static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_soc
     if (monitor->pair == NULL) {
         return -1;
     }
-    if (zmq_connect(monitor->pair, name) < 0) {
+    if (evzmq__endpoint_call(zmq_connect, monitor->pair, name) < 0) {
         goto fail_pair;
     }
     monitor->reader = evzmq_socket_new(monitor->base->event_base, monitor->pair, 0);
@@ -403,7 +416,7 @@ static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_soc
         goto fail_reader;
     }
     monitor->zmq_socket = zmq_socket;
-    if (zmq_socket_monitor(zmq_socket, name, (int)(monitor->events | EVZMQ_MONITOR_STOPPED)) < 0) {
+    if (monitor_socket(zmq_socket, name, monitor->events | EVZMQ_MONITOR_STOPPED) < 0) {
         goto fail_watch;
     }
     return 0;
