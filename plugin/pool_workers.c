@@ -167,11 +167,12 @@ static int start_process(struct evzmq__pool_worker *worker)
 
 int evzmq__worker_start(struct evzmq__pool_worker *worker)
 {
+    /* First: what was told of the last loss is not told again when the start fails. */
+    worker->handed_before = worker->requests->counters.messages_out;
+    worker->answered_now = 0;
     if (connect_string(worker) < 0) {
         return -1;
     }
-    worker->handed_before = worker->requests->counters.messages_out;
-    worker->answered_now = 0;
     worker->suspected = false;
     worker->loss = EVZMQ_POOL_LOSS_NONE;
     worker->started_at = evzmq__clock_ns();
