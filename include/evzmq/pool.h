@@ -455,8 +455,8 @@ typedef void (*evzmq_pool_shutdown_cb)(struct evzmq_pool *pool,
  *
  * Thread: loop. Callbacks: yes. A second call does nothing and returns 0.
  *
- * @param deadline  relative to now; NULL for none: a worker that does not end is waited for, for
- * ever
+ * @param deadline  relative to now, 34 years at most; NULL for none: a worker that does not end is
+ * waited for, for ever
  * @param done_cb   may be NULL
  * @return 0, or -1 with EINVAL, ENOMEM, ECHILD
  */
