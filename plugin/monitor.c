@@ -125,7 +125,10 @@ static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_soc
         goto fail_reader;
     }
     monitor->zmq_socket = zmq_socket;
-    if (zmq_socket_monitor(zmq_socket, name, (int)(monitor->events | EVZMQ_MONITOR_STOPPED)) < 0) {
+    /* From here on another monitor of the socket is stopped, whatever becomes of this one; so that
+     * comes last. */
+    if (check_context(zmq_context, zmq_socket) < 0 ||
+        zmq_socket_monitor(zmq_socket, name, (int)(monitor->events | EVZMQ_MONITOR_STOPPED)) < 0) {
         goto fail_watch;
     }
     return 0;
@@ -184,7 +187,7 @@ struct evzmq_monitor *evzmq_monitor_new(struct event_base *base, void *zmq_conte
         errno = ENOMEM;
         goto fail_base;
     }
-    if (check_context(zmq_context, zmq_socket) < 0 || start(monitor, zmq_context, zmq_socket) < 0) {
+    if (start(monitor, zmq_context, zmq_socket) < 0) {
         goto fail_base;
     }
     return monitor;
@@ -218,6 +221,12 @@ int evzmq_monitor_stop(struct evzmq_monitor *monitor)
     if (check(monitor) < 0) {
         return -1;
     }
+    if (monitor->zmq_socket == NULL) {
+        return 0;
+    }
+    /* Another monitor may have taken over the socket, and would be the one that is stopped below.
+     * libzmq said so to this one. */
+    evzmq__monitor_catch_up(monitor);
     if (monitor->zmq_socket == NULL) {
         return 0;
     }

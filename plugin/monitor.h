@@ -90,6 +90,9 @@ void evzmq__monitor_on_turn(void *arg);
 /* Arranges that events which wait are delivered, unless it is disabled. */
 void evzmq__monitor_schedule(struct evzmq_monitor *monitor);
 
+/* Reads what libzmq has sent so far, without waiting for the loop to do it. */
+void evzmq__monitor_catch_up(struct evzmq_monitor *monitor);
+
 /* Frees the events that wait. */
 void evzmq__monitor_discard(struct evzmq_monitor *monitor);
 

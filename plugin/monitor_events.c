@@ -238,6 +238,23 @@ void evzmq__monitor_on_turn(void *arg)
     evzmq__monitor_unref(monitor);
 }
 
+void evzmq__monitor_catch_up(struct evzmq_monitor *monitor)
+{
+    if (evzmq_socket_disable(monitor->reader, EV_READ) < 0) {
+        return;
+    }
+    struct evzmq_message *message = NULL;
+    for (int reads = 0; reads < EVZMQ__MONITOR_READS_MAX && monitor->reader != NULL &&
+                        evzmq_socket_try_recv(monitor->reader, &message) == 0;
+         reads++) {
+        evzmq__monitor_on_read(monitor->reader, message, monitor);
+        evzmq_message_free(message);
+    }
+    if (monitor->reader != NULL) {
+        (void)evzmq_socket_enable(monitor->reader, EV_READ);
+    }
+}
+
 void evzmq__monitor_discard(struct evzmq_monitor *monitor)
 {
     struct evzmq__monitor_record *record;
