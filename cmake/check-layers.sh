@@ -62,6 +62,7 @@ monitor       5
 monitor_events 5
 monitor_names 5
 poster        5
+poster_loop   5
 headed        6
 link          6
 pool          6
