@@ -42,7 +42,7 @@ static void on_wake(void *arg, enum evzmq__wakeup why)
     (void)why;
     struct evzmq__hub *hub = arg;
     if (evzmq__base_is_stale(hub->base)) {
-        evzmq__source_mute(hub->watch);
+        evzmq__source_mute_in_child(hub->watch);
         return;
     }
     evzmq__hub_lock(hub);
