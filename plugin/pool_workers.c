@@ -102,7 +102,7 @@ static void on_process(void *arg, enum evzmq__wakeup why)
     struct evzmq__pool_worker *worker = arg;
     (void)why;
     if (evzmq__base_is_stale(worker->pool->base)) {
-        evzmq__source_mute(worker->watch);
+        evzmq__source_mute_in_child(worker->watch);
         return;
     }
     ask_process(worker);

@@ -14,8 +14,10 @@
  * In order: evzmq_monitor_free() (or evzmq_monitor_stop()), then close the monitored socket. Other
  * orders are safe too, see evzmq_monitor_free().
  *
- * A socket has one monitor. A second one replaces the first, which sees
- * EVZMQ_MONITOR_STOPPED.
+ * A socket has one monitor. A second one replaces the first, which sees EVZMQ_MONITOR_STOPPED; so
+ * does a second one that libzmq then refuses (the context of another socket, no file descriptor
+ * left), but none that fails for want of memory. Stopping or freeing the first one afterwards does
+ * not touch the second.
  */
 #ifndef EVZMQ_MONITOR_H
 #define EVZMQ_MONITOR_H

@@ -339,10 +339,10 @@ EVZMQ_API int evzmq_socket_set_max_message(struct evzmq_socket *socket, size_t b
 EVZMQ_API int evzmq_socket_priority_set(struct evzmq_socket *socket, int priority);
 
 /**
- * Sets how long a direction may be idle. The read timeout runs while reading is enabled and starts
- * again with each message; the write timeout runs while messages are queued and writing is enabled,
- * and starts again with each one sent. When one passes, its direction is disabled and an event
- * tells, as with bufferevents.
+ * Sets how long a direction may be idle. The read timeout runs while reading is enabled and there
+ * is a read callback, and starts again with each message; the write timeout runs while messages are
+ * queued and writing is enabled, and starts again with each one sent. When one passes, its
+ * direction is disabled and an event tells, as with bufferevents.
  *
  * Thread: loop. Callbacks: yes.
  *
