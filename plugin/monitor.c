@@ -125,7 +125,8 @@ static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_soc
         goto fail_reader;
     }
     monitor->zmq_socket = zmq_socket;
-    if (zmq_socket_monitor(zmq_socket, name, (int)(monitor->events | EVZMQ_MONITOR_STOPPED)) < 0) {
+    const unsigned events = monitor->events | EVZMQ_MONITOR_STOPPED | EVZMQ__MONITOR_PEER_EVENTS;
+    if (zmq_socket_monitor(zmq_socket, name, (int)events) < 0) {
         goto fail_watch;
     }
     return 0;
