@@ -61,6 +61,7 @@ wire          4
 monitor       5
 monitor_events 5
 monitor_names 5
+monitor_peers 5
 poster        5
 poster_loop   5
 headed        6

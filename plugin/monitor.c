@@ -137,10 +137,11 @@ static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_soc
         goto fail_reader;
     }
     monitor->zmq_socket = zmq_socket;
+    const unsigned events = monitor->events | EVZMQ_MONITOR_STOPPED | EVZMQ__MONITOR_PEER_EVENTS;
     /* From here on another monitor of the socket is stopped, whatever becomes of this one; so that
      * comes last. */
     if (check_context(zmq_context, zmq_socket) < 0 ||
-        monitor_socket(zmq_socket, name, monitor->events | EVZMQ_MONITOR_STOPPED) < 0) {
+        monitor_socket(zmq_socket, name, events) < 0) {
         goto fail_watch;
     }
     return 0;

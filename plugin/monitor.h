@@ -27,6 +27,21 @@ struct evzmq__monitor_record {
     char endpoint[]; /* 0-terminated */
 };
 
+/* What is looked at whatever the user asked for. */
+#define EVZMQ__MONITOR_PEER_EVENTS                                                                 \
+    (EVZMQ_MONITOR_CONNECTED | EVZMQ_MONITOR_ACCEPTED | EVZMQ_MONITOR_DISCONNECTED |               \
+     EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED | EVZMQ_MONITOR_HANDSHAKE_FAILED_NO_DETAIL |                \
+     EVZMQ_MONITOR_HANDSHAKE_FAILED_PROTOCOL | EVZMQ_MONITOR_HANDSHAKE_FAILED_AUTH)
+
+/* The connections of the monitored socket. */
+struct evzmq__monitor_peers {
+    uint64_t connected;
+    uint64_t ready; /* of these, those whose handshake succeeded */
+    uint64_t failed; /* and those whose handshake failed, not yet disconnected */
+    unsigned failure; /* the event of the last failed handshake since one succeeded; or 0 */
+    unsigned reason; /* of that */
+};
+
 struct evzmq_monitor {
     struct evzmq__base *base;
     struct evzmq_socket *reader; /* NULL once libzmq has stopped */
@@ -37,6 +52,7 @@ struct evzmq_monitor {
     evzmq_monitor_cb cb;
     void *arg;
     unsigned events;
+    struct evzmq__monitor_peers peers;
     unsigned references; /* the user's, and one for a delivery */
 
     struct evzmq__monitor_record *first;
@@ -95,5 +111,10 @@ void evzmq__monitor_catch_up(struct evzmq_monitor *monitor);
 
 /* Frees the events that wait. */
 void evzmq__monitor_discard(struct evzmq_monitor *monitor);
+
+/* monitor_peers.c */
+
+/* Takes note of an event, whether or not it is delivered. */
+void evzmq__monitor_track(struct evzmq_monitor *monitor, unsigned type, uint32_t value);
 
 #endif /* EVZMQ_PLUGIN_MONITOR_H */

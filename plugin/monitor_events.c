@@ -182,6 +182,7 @@ void evzmq__monitor_on_read(struct evzmq_socket *reader, struct evzmq_message *m
     if (type == EVZMQ_MONITOR_STOPPED) {
         end(monitor, 0);
     } else {
+        evzmq__monitor_track(monitor, type, value);
         note(monitor, type, value, endpoint, size);
     }
 }
