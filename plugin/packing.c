@@ -221,7 +221,7 @@ static void on_wake(void *arg, enum evzmq__wakeup why)
     struct evzmq_socket *socket = arg;
     struct evzmq__packing *packing = socket->packing;
     if (evzmq__base_is_stale(socket->base)) {
-        evzmq__source_mute(packing->watch);
+        evzmq__source_mute_in_child(packing->watch);
         return;
     }
     evzmq__wake_clear(&packing->pool->wake);
