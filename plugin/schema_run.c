@@ -155,20 +155,20 @@ static const unsigned char *decode_nested(struct evzmq__reader *reader,
 
 /* Decodes all the fields of a record: the usual is done here, the rest elsewhere. */
 static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
-                                              const struct evzmq__field_op *op,
+                                              const struct evzmq__program *program,
                                               const unsigned char *at, const unsigned char *end,
                                               void *record, bool validate)
 {
-    for (;; op++) {
-        unsigned char *const member = (unsigned char *)record + op->offset;
-        const unsigned step = op->step;
-        if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
+    for (const struct evzmq__field_step *field = program->steps;; field++) {
+        unsigned char *const member = (unsigned char *)record + field->offset;
+        const unsigned step = field->step;
+        if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
             size_t size = 0;
             const unsigned char *const data = evzmq__find_str(at, end, &size);
             if (EVZMQ__LIKELY(data != NULL && is_text(data, size, end, validate))) {
                 const enum evzmq_choice_kind kind = EVZMQ_CHOICE_STR;
                 memcpy(member, &kind, sizeof(kind)); /* where it is a str this is overwritten */
-                *(struct evzmq_str *)(void *)((unsigned char *)record + op->str_offset) =
+                *(struct evzmq_str *)(void *)((unsigned char *)record + field->str_offset) =
                     (struct evzmq_str){(const char *)data, size};
                 at = data + size;
                 continue;
@@ -197,11 +197,12 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
                 continue;
             }
         }
-        if (op->is_nilable && at != end && *at == EVZMQ__WIRE_NIL) {
-            evzmq__set_nil(member, op->size);
+        if (field->is_nilable && at != end && *at == EVZMQ__WIRE_NIL) {
+            evzmq__set_nil(member, field->size);
             at++;
             continue;
         }
+        const struct evzmq__field_op *const op = &program->ops[field - program->steps];
         at = step == EVZMQ__STEP_RECORD
                  ? decode_nested(reader, op->program, at, (const void **)(void *)member)
                  : evzmq__decode_field(reader, op, at, member);
@@ -213,10 +214,11 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
 
 EVZMQ__NOINLINE
 static const unsigned char *run_checked(struct evzmq__reader *reader,
-                                        const struct evzmq__field_op *op, const unsigned char *at,
-                                        const unsigned char *end, void *record)
+                                        const struct evzmq__program *program,
+                                        const unsigned char *at, const unsigned char *end,
+                                        void *record)
 {
-    return run(reader, op, at, end, record, true);
+    return run(reader, program, at, end, record, true);
 }
 
 /* A record that is not the outermost one. */
@@ -232,8 +234,8 @@ static EVZMQ__INLINE const unsigned char *decode_inner(struct evzmq__reader *rea
         memcpy(record, program->image, program->record_size);
     }
     at = begin_record(program, at, record);
-    return reader->validate_utf8 ? run_checked(reader, program->ops, at, end, record)
-                                 : run(reader, program->ops, at, end, record, false);
+    return reader->validate_utf8 ? run_checked(reader, program, at, end, record)
+                                 : run(reader, program, at, end, record, false);
 }
 
 EVZMQ__NOINLINE
@@ -325,8 +327,8 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     init_reader(&reader, schema, end, arena);
     reader.memory_left = schema->memory_left;
     const unsigned char *at = begin_record(root, start, value);
-    at = reader.validate_utf8 ? run_checked(&reader, root->ops, at, end, value)
-                              : run(&reader, root->ops, at, end, value, false);
+    at = reader.validate_utf8 ? run_checked(&reader, root, at, end, value)
+                              : run(&reader, root, at, end, value, false);
     if (!EVZMQ__LIKELY(at == end)) {
         return fail(&reader, start, at, out_error);
     }

@@ -219,50 +219,79 @@ static size_t size_map(const struct evzmq__schema_state *state,
     return total;
 }
 
+/* A str below 64 KiB, which may be nil: both it and the empty str take one byte. 0: look closer. */
+static inline size_t size_usual_str(const struct evzmq_str *str)
+{
+    const size_t size = str->size;
+    if (size >= 0x10000 || (str->data == NULL && size != 0)) {
+        return 0;
+    }
+    return size + 1 + (size >= 32) + (size >= 0x100);
+}
+
+/* A span that is nil or its kind's default, or an empty map. 0: look closer. */
+static inline size_t size_usual_span(unsigned step, const struct evzmq_any *any)
+{
+    if (any->data == NULL) {
+        return any->size == 0 ? 1 : 0;
+    }
+    const bool is_map = step <= EVZMQ__STEP_STR_MAP;
+    return is_map && any->size == 1 && *(const unsigned char *)any->data == 0x80 ? 1 : 0;
+}
+
+/* What a field takes that has a usual value. 0: look closer. */
+static inline size_t size_usual(const struct evzmq__field_step *field, const unsigned char *record)
+{
+    const void *const member = record + field->offset;
+    const unsigned step = field->step;
+    if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
+        if (step == EVZMQ__STEP_CHOICE) {
+            const enum evzmq_choice_kind kind = evzmq__load_choice_kind(member);
+            if (kind != EVZMQ_CHOICE_STR) {
+                return kind == EVZMQ_CHOICE_NIL && field->is_nilable ? 1 : 0;
+            }
+        }
+        return size_usual_str((const void *)(record + field->str_offset));
+    }
+    if (step <= EVZMQ__STEP_STR_MAP || step == EVZMQ__STEP_SPAN) {
+        return size_usual_span(step, member);
+    }
+    if (step == EVZMQ__STEP_FLOAT64) {
+        return 9;
+    }
+    if (step == EVZMQ__STEP_INTEGER) {
+        const struct evzmq_integer *const integer = member;
+        return integer->is_negative ? 0 : evzmq__wire_integer_size(integer->bits, false);
+    }
+    if (step == EVZMQ__STEP_RECORD) {
+        return field->is_nilable && evzmq__load_pointer(member) == NULL ? 1 : 0;
+    }
+    return 0;
+}
+
 /* The size of an array with all its fields: what is usual about them here, the rest elsewhere. */
-static inline size_t size_whole_array(const struct evzmq__schema_state *state,
-                                      const struct evzmq__program *program, const void *record)
+static size_t size_whole_array(const struct evzmq__schema_state *state,
+                               const struct evzmq__program *program, const void *record)
 {
     size_t total = program->prefix_size;
-    for (const struct evzmq__field_op *op = program->ops;; op++) {
-        const unsigned char *const member = (const unsigned char *)record + op->offset;
-        const unsigned step = op->step;
-        if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
-            const struct evzmq_str *const str = evzmq__find_field_str(op, record);
-            if (EVZMQ__LIKELY(str != NULL && str->size < 0x10000)) {
-                total += str->size + 1 + (str->size >= 32) + (str->size >= 0x100);
-                continue;
-            }
-        } else if (step == EVZMQ__STEP_END) {
-            return total;
-        } else if (step == EVZMQ__STEP_FLOAT64) {
-            total += 9;
-            continue;
-        } else if (step <= EVZMQ__STEP_STR_MAP) {
-            const struct evzmq_any *const any = (const void *)member;
-            if (any->data == NULL ? any->size == 0
-                                  : any->size == 1 && *(const unsigned char *)any->data == 0x80) {
-                total += 1;
-                continue;
-            }
-        } else if (step == EVZMQ__STEP_INTEGER) {
-            const struct evzmq_integer *const integer = (const void *)member;
-            if (!integer->is_negative) {
-                total += evzmq__wire_integer_size(integer->bits, false);
-                continue;
-            }
-        }
-        if (evzmq__is_plain_nil(op, member)) {
-            total += 1;
+    for (const struct evzmq__field_step *field = program->steps; field->step != EVZMQ__STEP_END;
+         field++) {
+        const size_t size = size_usual(field, record);
+        if (EVZMQ__LIKELY(size != 0)) {
+            total += size;
             continue;
         }
-        const void *const nested = step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+        const struct evzmq__field_op *const op = &program->ops[field - program->steps];
+        const void *const member = (const unsigned char *)record + field->offset;
+        const void *const nested =
+            field->step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
         total = sum(total, nested != NULL ? size_record(state, op->program, nested)
                                           : size_field(state, program, op, record));
         if (!EVZMQ__LIKELY(total != FAILED)) {
             return FAILED;
         }
     }
+    return total;
 }
 
 static size_t size_record(const struct evzmq__schema_state *state,
