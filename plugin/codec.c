@@ -135,30 +135,25 @@ static bool can_encode(const struct evzmq_codec *codec)
 
 int evzmq_codec_encoded_size(const struct evzmq_codec *codec, const void *value, size_t *out_size)
 {
-    if (codec == NULL || value == NULL || out_size == NULL) {
+    if (!EVZMQ__LIKELY(codec != NULL && value != NULL && out_size != NULL)) {
         errno = EINVAL;
         return -1;
     }
-    if (!can_encode(codec)) {
+    if (!EVZMQ__LIKELY(can_encode(codec))) {
         errno = ENOTSUP;
         return -1;
     }
-    size_t size = 0;
-    if (codec->methods->encoded_size(codec->state, value, &size) != 0) {
-        return -1;
-    }
-    *out_size = size;
-    return 0;
+    return codec->methods->encoded_size(codec->state, value, out_size);
 }
 
 int evzmq_codec_encode(const struct evzmq_codec *codec, const void *value, void *buffer,
                        size_t size)
 {
-    if (codec == NULL || value == NULL || (buffer == NULL && size > 0)) {
+    if (!EVZMQ__LIKELY(codec != NULL && value != NULL && (buffer != NULL || size == 0))) {
         errno = EINVAL;
         return -1;
     }
-    if (!can_encode(codec)) {
+    if (!EVZMQ__LIKELY(can_encode(codec))) {
         errno = ENOTSUP;
         return -1;
     }

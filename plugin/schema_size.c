@@ -11,6 +11,8 @@
 
 #define FAILED SIZE_MAX
 #define SIZE_LIMIT (SIZE_MAX / 4)
+/* As many of these as a record has fields add up without a check. */
+#define USUAL_SPAN_MAX ((size_t)1024 * 1024)
 
 static size_t size_record(const struct evzmq__schema_state *state,
                           const struct evzmq__program *program, const void *record);
@@ -58,11 +60,6 @@ static size_t size_span(const struct evzmq__schema_state *state, unsigned kind,
         return any->data == NULL && any->size == 0 ? 1 : fail(EINVAL);
     }
     const unsigned char *const start = any->data;
-    if (kind <= EVZMQ_KIND_STR_MAP && kind >= EVZMQ_KIND_MAP &&
-        evzmq__pass_map(start, start + any->size, kind == EVZMQ_KIND_STR_MAP) ==
-            start + any->size) {
-        return any->size;
-    }
     struct evzmq__reader reader = {.end = start + any->size, .depth_max = state->depth_max};
     return evzmq__read_span(&reader, start, (enum evzmq_kind)kind) == reader.end ? any->size
                                                                                  : fail(EINVAL);
@@ -219,24 +216,35 @@ static size_t size_map(const struct evzmq__schema_state *state,
     return total;
 }
 
-/* A str below 64 KiB, which may be nil: both it and the empty str take one byte. 0: look closer. */
+/* A str below 64 KiB, which may be nil: both that and the empty str take one byte. 0: look closer.
+ */
 static inline size_t size_usual_str(const struct evzmq_str *str)
 {
     const size_t size = str->size;
-    if (size >= 0x10000 || (str->data == NULL && size != 0)) {
-        return 0;
+    if (!EVZMQ__LIKELY(str->data != NULL)) {
+        return size == 0 ? 1 : 0;
     }
-    return size + 1 + (size >= 32) + (size >= 0x100);
+    if (size < 32) {
+        return 1 + size;
+    }
+    return size < 0x100 ? 2 + size : size < 0x10000 ? 3 + size : 0;
 }
 
-/* A span that is nil or its kind's default, or an empty map. 0: look closer. */
+/* A span that is nil or its kind's default, or a map that has nothing unusual. 0: look closer. */
 static inline size_t size_usual_span(unsigned step, const struct evzmq_any *any)
 {
-    if (any->data == NULL) {
+    const unsigned char *const start = any->data;
+    if (start == NULL) {
         return any->size == 0 ? 1 : 0;
     }
-    const bool is_map = step <= EVZMQ__STEP_STR_MAP;
-    return is_map && any->size == 1 && *(const unsigned char *)any->data == 0x80 ? 1 : 0;
+    if (step > EVZMQ__STEP_STR_MAP || any->size == 0 || any->size > USUAL_SPAN_MAX) {
+        return 0;
+    }
+    if (any->size == 1) {
+        return *start == 0x80 ? 1 : 0;
+    }
+    const unsigned char *const end = start + any->size;
+    return evzmq__pass_map(start, end, step == EVZMQ__STEP_STR_MAP) == end ? any->size : 0;
 }
 
 /* What a field takes that has a usual value. 0: look closer. */
@@ -326,8 +334,9 @@ int evzmq__schema_encoded_size(const void *state, const void *value, size_t *out
 {
     const struct evzmq__schema_state *const schema = state;
     const struct evzmq__program *const root = schema->root;
-    const size_t size = root->layout == EVZMQ_LAYOUT_UNION ? size_union(schema, root, value)
-                                                           : size_record(schema, root, value);
+    const size_t size = EVZMQ__LIKELY(root->layout != EVZMQ_LAYOUT_UNION)
+                            ? size_record(schema, root, value)
+                            : size_union(schema, root, value);
     if (size == FAILED) {
         return -1;
     }
