@@ -25,6 +25,18 @@ static EVZMQ__INLINE bool is_text(const unsigned char *data, size_t size, const 
     return evzmq__utf8_valid_field(data, size, NULL);
 }
 
+/* The same of a key and its value, each below 32 bytes or not a str, with one byte between them. */
+static EVZMQ__INLINE bool is_pair_text(const unsigned char *key, size_t key_size, size_t size,
+                                       const unsigned char *end)
+{
+    const size_t total = key_size + 1 + size;
+    if (EVZMQ__LIKELY(total <= EVZMQ__UTF8_WINDOW && (size_t)(end - key) >= EVZMQ__UTF8_WINDOW) &&
+        EVZMQ__LIKELY(evzmq__utf8_is_window_ascii_but(key, total, key_size))) {
+        return true;
+    }
+    return is_text(key, key_size, end, true) && is_text(key + key_size + 1, size, end, true);
+}
+
 /* Whether a first byte is all of its value. */
 static inline bool is_whole(unsigned first)
 {
@@ -43,23 +55,21 @@ static EVZMQ__INLINE struct evzmq__pairs pass_pairs(const unsigned char *at,
         if (key_size >= 32 || key_size + 1 >= left) {
             break;
         }
-        const unsigned char *const value = at + 1 + key_size;
+        const unsigned char *const key = at + 1;
+        const unsigned char *const value = key + key_size;
         left -= 1 + key_size;
         size_t size = (size_t)value[0] - 0xa0;
-        const unsigned char *data = value + 1;
-        if (size < 32) {
-            if (size >= left) {
+        if (size < 32 ? size < left : !values_are_str && is_whole(value[0])) {
+            size = size < 32 ? size : 0;
+            if (validate && !is_pair_text(key, key_size, size, end)) {
                 break;
             }
-        } else if (!values_are_str && is_whole(value[0])) {
-            size = 0;
-        } else {
-            data = evzmq__find_str(value, end, &size);
-            if (data == NULL) {
-                break;
-            }
+            at = value + 1 + size;
+            continue;
         }
-        if (!is_text(at + 1, key_size, end, validate) || !is_text(data, size, end, validate)) {
+        const unsigned char *const data = evzmq__find_str(value, end, &size);
+        if (data == NULL || !is_text(key, key_size, end, validate) ||
+            !is_text(data, size, end, validate)) {
             break;
         }
         at = data + size;
@@ -149,9 +159,22 @@ const unsigned char *evzmq__pass_map(const unsigned char *at, const unsigned cha
 }
 
 EVZMQ__NOINLINE
-static const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, const void **out);
+static const unsigned char *decode_nested_checked(struct evzmq__reader *reader,
+                                                  const struct evzmq__program *program,
+                                                  const unsigned char *at, const void **out);
+EVZMQ__NOINLINE
+static const unsigned char *decode_nested_unchecked(struct evzmq__reader *reader,
+                                                    const struct evzmq__program *program,
+                                                    const unsigned char *at, const void **out);
+
+static inline const unsigned char *decode_nested(struct evzmq__reader *reader,
+                                                 const struct evzmq__program *program,
+                                                 const unsigned char *at, const void **out,
+                                                 bool validate)
+{
+    return validate ? decode_nested_checked(reader, program, at, out)
+                    : decode_nested_unchecked(reader, program, at, out);
+}
 
 /* Decodes all the fields of a record: the usual is done here, the rest elsewhere. */
 static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
@@ -204,7 +227,7 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
         }
         const struct evzmq__field_op *const op = &program->ops[field - program->steps];
         at = step == EVZMQ__STEP_RECORD
-                 ? decode_nested(reader, op->program, at, (const void **)(void *)member)
+                 ? decode_nested(reader, op->program, at, (const void **)(void *)member, validate)
                  : evzmq__decode_field(reader, op, at, member);
         if (at == NULL) {
             return NULL;
@@ -212,19 +235,11 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
     }
 }
 
-EVZMQ__NOINLINE
-static const unsigned char *run_checked(struct evzmq__reader *reader,
-                                        const struct evzmq__program *program,
-                                        const unsigned char *at, const unsigned char *end,
-                                        void *record)
-{
-    return run(reader, program, at, end, record, true);
-}
-
 /* A record that is not the outermost one. */
 static EVZMQ__INLINE const unsigned char *decode_inner(struct evzmq__reader *reader,
                                                        const struct evzmq__program *program,
-                                                       const unsigned char *at, void *record)
+                                                       const unsigned char *at, void *record,
+                                                       bool validate)
 {
     const unsigned char *const end = reader->end;
     if (!EVZMQ__LIKELY(has_prefix(program, at, (size_t)(end - at)))) {
@@ -233,15 +248,14 @@ static EVZMQ__INLINE const unsigned char *decode_inner(struct evzmq__reader *rea
     if (!EVZMQ__LIKELY(program->is_covered)) {
         memcpy(record, program->image, program->record_size);
     }
-    at = begin_record(program, at, record);
-    return reader->validate_utf8 ? run_checked(reader, program, at, end, record)
-                                 : run(reader, program, at, end, record, false);
+    return run(reader, program, begin_record(program, at, record), end, record, validate);
 }
 
-EVZMQ__NOINLINE
-static const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                          const struct evzmq__program *program,
-                                          const unsigned char *at, const void **out)
+/* One that lies in the arena. */
+static EVZMQ__INLINE const unsigned char *decode_into_arena(struct evzmq__reader *reader,
+                                                            const struct evzmq__program *program,
+                                                            const unsigned char *at,
+                                                            const void **out, bool validate)
 {
     void *record = NULL;
     if (EVZMQ__LIKELY(program->record_size <= reader->memory_left &&
@@ -255,14 +269,29 @@ static const unsigned char *decode_nested(struct evzmq__reader *reader,
         }
     }
     *out = record;
-    return decode_inner(reader, program, at, record);
+    return decode_inner(reader, program, at, record, validate);
+}
+
+static const unsigned char *decode_nested_checked(struct evzmq__reader *reader,
+                                                  const struct evzmq__program *program,
+                                                  const unsigned char *at, const void **out)
+{
+    return decode_into_arena(reader, program, at, out, true);
+}
+
+static const unsigned char *decode_nested_unchecked(struct evzmq__reader *reader,
+                                                    const struct evzmq__program *program,
+                                                    const unsigned char *at, const void **out)
+{
+    return decode_into_arena(reader, program, at, out, false);
 }
 
 const unsigned char *evzmq__decode_record(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
                                           const unsigned char *at, void *record)
 {
-    return decode_inner(reader, program, at, record);
+    return reader->validate_utf8 ? decode_inner(reader, program, at, record, true)
+                                 : decode_inner(reader, program, at, record, false);
 }
 
 static EVZMQ__INLINE void init_reader(struct evzmq__reader *reader,
@@ -310,11 +339,10 @@ static int decode_slow(const struct evzmq__schema_state *schema, const void *dat
     return 0;
 }
 
-int evzmq__schema_decode(const void *state, const void *data, size_t size,
-                         struct evzmq_arena *arena, const void **out_value,
-                         struct evzmq_decode_error *out_error)
+static EVZMQ__INLINE int decode(const struct evzmq__schema_state *schema, const void *data,
+                                size_t size, struct evzmq_arena *arena, const void **out_value,
+                                struct evzmq_decode_error *out_error, bool validate)
 {
-    const struct evzmq__schema_state *const schema = state;
     const struct evzmq__program *const root = schema->root;
     const unsigned char *const start = data;
     void *value;
@@ -326,12 +354,36 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     struct evzmq__reader reader;
     init_reader(&reader, schema, end, arena);
     reader.memory_left = schema->memory_left;
-    const unsigned char *at = begin_record(root, start, value);
-    at = reader.validate_utf8 ? run_checked(&reader, root, at, end, value)
-                              : run(&reader, root, at, end, value, false);
+    const unsigned char *const first = begin_record(root, start, value);
+    const unsigned char *const at = run(&reader, root, first, end, value, validate);
     if (!EVZMQ__LIKELY(at == end)) {
         return fail(&reader, start, at, out_error);
     }
     *out_value = value;
     return 0;
+}
+
+EVZMQ__NOINLINE
+static int decode_checked(const struct evzmq__schema_state *schema, const void *data, size_t size,
+                          struct evzmq_arena *arena, const void **out_value,
+                          struct evzmq_decode_error *out_error)
+{
+    return decode(schema, data, size, arena, out_value, out_error, true);
+}
+
+EVZMQ__NOINLINE
+static int decode_unchecked(const struct evzmq__schema_state *schema, const void *data, size_t size,
+                            struct evzmq_arena *arena, const void **out_value,
+                            struct evzmq_decode_error *out_error)
+{
+    return decode(schema, data, size, arena, out_value, out_error, false);
+}
+
+int evzmq__schema_decode(const void *state, const void *data, size_t size,
+                         struct evzmq_arena *arena, const void **out_value,
+                         struct evzmq_decode_error *out_error)
+{
+    const struct evzmq__schema_state *const schema = state;
+    return schema->validate_utf8 ? decode_checked(schema, data, size, arena, out_value, out_error)
+                                 : decode_unchecked(schema, data, size, arena, out_value, out_error);
 }
