@@ -6,6 +6,8 @@
  */
 #include "utf8.h"
 
+#include "base.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_AVX2_DISPATCH 1
 #include <immintrin.h>
@@ -78,9 +80,6 @@ static size_t skip_ascii(const unsigned char *bytes, size_t size)
 #if defined(HAS_AVX2_DISPATCH)
     if (size >= 128 && __builtin_cpu_supports("avx2")) {
         i = skip_blocks_avx2(bytes, size);
-        if (i == size) {
-            return i;
-        }
     }
 #endif
 #if defined(__SSE2__)
@@ -129,9 +128,10 @@ static size_t sequence_length(const unsigned char *bytes, size_t size)
     return 4;
 }
 
-bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
+/* evzmq__utf8_valid() of anything: out of line, so that ASCII needs no more than its own check. */
+EVZMQ__NOINLINE
+static bool is_valid(const unsigned char *bytes, size_t size, size_t *out_offset)
 {
-    const unsigned char *bytes = data;
     size_t i = 0;
     while (i < size) {
         if (bytes[i] < 0x80) {
@@ -152,4 +152,14 @@ bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
         i += length;
     }
     return true;
+}
+
+bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
+{
+#if defined(HAS_AVX2_DISPATCH)
+    if (size >= 128 && __builtin_cpu_supports("avx2") && skip_blocks_avx2(data, size) == size) {
+        return true;
+    }
+#endif
+    return is_valid(data, size, out_offset);
 }
