@@ -7,6 +7,7 @@
 #ifndef EVZMQ_PLUGIN_SCHEMA_H
 #define EVZMQ_PLUGIN_SCHEMA_H
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -92,7 +93,8 @@ struct evzmq__program {
     size_t prefix_size; /* of what an array with all its fields begins with: its head and its tag */
     uint32_t prefix_mask; /* a bit for each byte of it, if it has room in `prefix` */
     bool is_covered; /* the fields and `absent` are all that the struct consists of */
-    unsigned char prefix[EVZMQ__PREFIX_WINDOW]; /* that, if it has room, and zeros after it */
+    /* That, if it has room, and zeros after it. */
+    alignas(16) unsigned char prefix[EVZMQ__PREFIX_WINDOW];
     struct evzmq__field_step steps[]; /* of each field, and one that ends them */
 };
 
@@ -110,6 +112,7 @@ struct evzmq__schema_state {
 /* The state of one decode. Functions that read take and give the place in the bytes, so that it
  * stays in a register; NULL is a failure that evzmq__reader_fail() has noted. */
 struct evzmq__reader {
+    const unsigned char *start;
     const unsigned char *end;
     bool validate_utf8;
     size_t depth_max;
@@ -176,12 +179,12 @@ const unsigned char *evzmq__read_utf8(struct evzmq__reader *reader, const unsign
                                       size_t size);
 
 /* The bytes of the str at `at` and their size, if there is one below 64 KiB and all of it is there;
- * else NULL, and evzmq__read_str_slow() knows why. */
+ * NULL where that is not so, or hard to tell near the end: evzmq__read_str_slow() knows. */
 static inline const unsigned char *evzmq__find_str(const unsigned char *at,
                                                    const unsigned char *end, size_t *out_size)
 {
     const size_t left = (size_t)(end - at);
-    if (left == 0) {
+    if (!EVZMQ__LIKELY(left >= 3)) {
         return NULL;
     }
     const size_t short_size = (size_t)at[0] - 0xa0;
@@ -189,11 +192,11 @@ static inline const unsigned char *evzmq__find_str(const unsigned char *at,
         *out_size = short_size;
         return short_size < left ? at + 1 : NULL;
     }
-    if (left >= 2 && at[0] == 0xd9) {
+    if (at[0] == 0xd9) {
         *out_size = at[1];
         return *out_size <= left - 2 ? at + 2 : NULL;
     }
-    if (left >= 3 && at[0] == 0xda) {
+    if (at[0] == 0xda) {
         *out_size = (size_t)evzmq__wire_load16(at + 1);
         return *out_size <= left - 3 ? at + 3 : NULL;
     }

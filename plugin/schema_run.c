@@ -107,23 +107,29 @@ static bool has_short_prefix(const struct evzmq__program *program, const unsigne
            memcmp(at, program->prefix, program->prefix_size) == 0;
 }
 
+/* Whether a record has the usual head and tag, where at least its program's window_size_min bytes
+ * are there. */
+static EVZMQ__INLINE bool has_window(const struct evzmq__program *program, const unsigned char *at)
+{
+#if defined(__SSE2__)
+    const __m128i *const there = (const __m128i *)(const void *)at;
+    const __m128i *const prefix = (const __m128i *)(const void *)program->prefix;
+    const __m128i low = _mm_cmpeq_epi8(_mm_loadu_si128(there), _mm_loadu_si128(prefix));
+    const __m128i high = _mm_cmpeq_epi8(_mm_loadu_si128(there + 1), _mm_loadu_si128(prefix + 1));
+    const uint32_t equal =
+        (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16;
+    return (~equal & program->prefix_mask) == 0;
+#else
+    return memcmp(at, program->prefix, program->prefix_size) == 0;
+#endif
+}
+
 /* Whether a record has the usual head and tag and may have all its fields. */
 static EVZMQ__INLINE bool has_prefix(const struct evzmq__program *program, const unsigned char *at,
                                      size_t left)
 {
-#if defined(__SSE2__)
-    if (EVZMQ__LIKELY(left >= program->window_size_min)) {
-        const __m128i *const there = (const __m128i *)(const void *)at;
-        const __m128i *const prefix = (const __m128i *)(const void *)program->prefix;
-        const __m128i low = _mm_cmpeq_epi8(_mm_loadu_si128(there), _mm_loadu_si128(prefix));
-        const __m128i high =
-            _mm_cmpeq_epi8(_mm_loadu_si128(there + 1), _mm_loadu_si128(prefix + 1));
-        const uint32_t equal = (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high)
-                                                                      << 16;
-        return (~equal & program->prefix_mask) == 0;
-    }
-#endif
-    return has_short_prefix(program, at, left);
+    return EVZMQ__LIKELY(left >= program->window_size_min) ? has_window(program, at)
+                                                           : has_short_prefix(program, at, left);
 }
 
 /* Gives what follows the head and the tag. */
@@ -306,14 +312,14 @@ static EVZMQ__INLINE void init_reader(struct evzmq__reader *reader,
 
 /* Ends a decode that did not come to the end of the bytes: tells what was wrong. */
 EVZMQ__COLD
-static int fail(struct evzmq__reader *reader, const unsigned char *start, const unsigned char *at,
+static int fail(struct evzmq__reader *reader, const unsigned char *at,
                 struct evzmq_decode_error *out_error)
 {
     if (at != NULL) {
         (void)evzmq__reader_fail(reader, EVZMQ_DECODE_TRAILING, at);
     }
     out_error->kind = reader->fault_kind;
-    out_error->offset = (size_t)(reader->fault - start);
+    out_error->offset = (size_t)(reader->fault - reader->start);
     return -1;
 }
 
@@ -329,11 +335,12 @@ static int decode_slow(const struct evzmq__schema_state *schema, const void *dat
     struct evzmq__reader reader;
     init_reader(&reader, schema, start + size, arena);
     reader.memory_left = schema->memory_max;
+    reader.start = start;
     void *const value = evzmq__reader_take(&reader, start, root->record_size);
     const unsigned char *const at =
         value == NULL ? NULL : evzmq__decode_record(&reader, root, start, value);
     if (at != reader.end) {
-        return fail(&reader, start, at, out_error);
+        return fail(&reader, at, out_error);
     }
     *out_value = value;
     return 0;
@@ -346,7 +353,7 @@ static EVZMQ__INLINE int decode(const struct evzmq__schema_state *schema, const 
     const struct evzmq__program *const root = schema->root;
     const unsigned char *const start = data;
     void *value;
-    if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_prefix(root, start, size) &&
+    if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_window(root, start) &&
                        evzmq__arena_try_cut(arena, root->record_size, root->record_cut, &value))) {
         return decode_slow(schema, data, size, arena, out_value, out_error);
     }
@@ -354,10 +361,11 @@ static EVZMQ__INLINE int decode(const struct evzmq__schema_state *schema, const 
     struct evzmq__reader reader;
     init_reader(&reader, schema, end, arena);
     reader.memory_left = schema->memory_left;
+    reader.start = start;
     const unsigned char *const first = begin_record(root, start, value);
     const unsigned char *const at = run(&reader, root, first, end, value, validate);
     if (!EVZMQ__LIKELY(at == end)) {
-        return fail(&reader, start, at, out_error);
+        return fail(&reader, at, out_error);
     }
     *out_value = value;
     return 0;
