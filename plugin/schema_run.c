@@ -116,8 +116,8 @@ static EVZMQ__INLINE bool has_window(const struct evzmq__program *program, const
     const __m128i *const prefix = (const __m128i *)(const void *)program->prefix;
     const __m128i low = _mm_cmpeq_epi8(_mm_loadu_si128(there), _mm_loadu_si128(prefix));
     const __m128i high = _mm_cmpeq_epi8(_mm_loadu_si128(there + 1), _mm_loadu_si128(prefix + 1));
-    const uint32_t equal =
-        (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high) << 16;
+    const uint32_t equal = (uint32_t)_mm_movemask_epi8(low) | (uint32_t)_mm_movemask_epi8(high)
+                                                                  << 16;
     return (~equal & program->prefix_mask) == 0;
 #else
     return memcmp(at, program->prefix, program->prefix_size) == 0;
@@ -392,6 +392,7 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
                          struct evzmq_decode_error *out_error)
 {
     const struct evzmq__schema_state *const schema = state;
-    return schema->validate_utf8 ? decode_checked(schema, data, size, arena, out_value, out_error)
-                                 : decode_unchecked(schema, data, size, arena, out_value, out_error);
+    return schema->validate_utf8
+               ? decode_checked(schema, data, size, arena, out_value, out_error)
+               : decode_unchecked(schema, data, size, arena, out_value, out_error);
 }

@@ -8,6 +8,7 @@
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
 #include <evzmq/context.h>
+#include <evzmq/cursor.h>
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
 #include <evzmq/pool.h>
