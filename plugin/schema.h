@@ -80,6 +80,7 @@ struct evzmq__program {
     size_t tag_wire_size;
     const struct evzmq__program **members; /* of a union */
     size_t member_count;
+    size_t nesting; /* how many schemas one in another it is, itself included */
     size_t usual_size_min; /* what an array with all its fields has at least; SIZE_MAX: there is
                               none such, or its prefix has no room */
     /* What follows is read for every record. */

@@ -97,8 +97,7 @@ int evzmq__socket_check(const struct evzmq_socket *socket)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(socket->base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(socket->base) < 0) {
         return -1;
     }
     if (socket->terminal_error != 0) {
@@ -328,7 +327,7 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why)
     struct evzmq_socket *socket = arg;
     struct evzmq__base *base = socket->base;
     if (!evzmq__socket_enter(socket)) {
-        evzmq__source_mute(socket->source);
+        evzmq__source_mute_in_child(socket->source);
         return;
     }
     socket->in_pass = true;

@@ -35,8 +35,7 @@ int evzmq__worker_check(const struct evzmq_worker *worker)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(worker->base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(worker->base) < 0) {
         return -1;
     }
     return 0;
@@ -233,7 +232,7 @@ void evzmq__worker_on_parent(void *arg, enum evzmq__wakeup why)
     struct evzmq_worker *worker = arg;
     (void)why;
     if (!enter(worker)) {
-        evzmq__source_mute(worker->parent);
+        evzmq__source_mute_in_child(worker->parent);
         return;
     }
     evzmq__source_mute(worker->parent); /* It stays readable. */
