@@ -157,8 +157,12 @@ static void clear_leftovers(const char *parent)
  * between, as it may until the lock is there; or -1 with errno. */
 static int make_once(struct evzmq__ipcdir *directory, const char *parent)
 {
-    (void)snprintf(directory->path, sizeof(directory->path), "%s%s" PREFIX "XXXXXX", parent,
-                   parent[1] == '\0' ? "" : "/");
+    const int length = snprintf(directory->path, sizeof(directory->path), "%s%s" PREFIX "XXXXXX",
+                                parent, parent[1] == '\0' ? "" : "/");
+    if (length < 0 || (size_t)length >= sizeof(directory->path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     if (mkdtemp(directory->path) == NULL) {
         return -1;
     }

@@ -11,6 +11,21 @@
 /* Messages without a proper header that are dropped in one call. */
 enum { BAD_ANSWERS_MAX = 1000 };
 
+/* When an answer came. Reading the clock takes longer than all else here, so answers of one pass,
+ * which its budget ends soon, came when it began. */
+static uint64_t answer_time(struct evzmq_pool *pool)
+{
+    const struct evzmq_socket *socket = pool->responses;
+    if (!socket->in_pass) {
+        return evzmq__clock_ns();
+    }
+    if (socket->counters.wakeups != pool->answers_pass) {
+        pool->answers_pass = socket->counters.wakeups;
+        pool->answers_at = evzmq__clock_ns();
+    }
+    return pool->answers_at;
+}
+
 /* Credits an answer. Returns its worker, or NULL when the header makes no sense. */
 static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
                                          const struct evzmq_message *message)
@@ -21,6 +36,7 @@ static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
         return NULL;
     }
     struct evzmq__pool_worker *worker = &pool->workers[header.identity];
+    const uint64_t now = answer_time(pool);
     const bool is_last = (header.flags & EVZMQ_POOL_FLAG_MORE) == 0;
     worker->answers++;
     worker->answered += is_last;
@@ -28,12 +44,12 @@ static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
     /* What an earlier process of the worker left behind says nothing about this one. */
     if (header.start == worker->start) {
         worker->answered_now += is_last;
-        evzmq__worker_seen(worker);
+        evzmq__worker_seen(worker, now);
     }
     if (worker->refused) {
         evzmq__pool_attend(pool);
     }
-    evzmq__ending_seen(pool);
+    evzmq__ending_seen(pool, now);
     return worker;
 }
 

@@ -57,9 +57,8 @@ static void set_state(struct evzmq__pool_worker *worker, enum evzmq_pool_state s
     worker->due_at = EVZMQ__NEVER;
 }
 
-void evzmq__worker_seen(struct evzmq__pool_worker *worker)
+void evzmq__worker_seen(struct evzmq__pool_worker *worker, uint64_t now)
 {
-    const uint64_t now = evzmq__clock_ns();
     worker->seen_at = now;
     worker->suspected = false;
     if (worker->state == EVZMQ_POOL_LOSING && worker->due_at != EVZMQ__NEVER) {
@@ -302,11 +301,11 @@ static void note_signal(struct evzmq__pool_worker *worker)
     if (worker->state != EVZMQ_POOL_STARTING && !returns) {
         pool->stats.ready_duplicates++;
         if (worker->state == EVZMQ_POOL_UP) {
-            evzmq__worker_seen(worker);
+            evzmq__worker_seen(worker, evzmq__clock_ns());
         }
         return;
     }
-    evzmq__worker_seen(worker);
+    evzmq__worker_seen(worker, evzmq__clock_ns());
     worker->up_at = worker->seen_at;
     set_state(worker, EVZMQ_POOL_UP);
     if (returns) {

@@ -111,7 +111,8 @@ static int start(struct sender *sender)
     const int mark = peer_high_water_mark(sender->task->order->chars);
     const struct evzmq_context_limits limits = {
         .size = sizeof(limits), .send_high_water_mark = mark, .receive_high_water_mark = mark};
-    struct evzmq_worker_options options = {.size = sizeof(options)};
+    /* What ZeroMQ holds is all that the bare sender has, too. */
+    struct evzmq_worker_options options = {.size = sizeof(options), .output_messages = 1};
     errno = ENOMEM;
     sender->base = event_base_new();
     if (sender->base == NULL) {
