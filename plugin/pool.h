@@ -57,6 +57,9 @@ struct evzmq__pool_worker {
     bool term_sent; /* SIGTERM, SIGKILL: in the course of a shutdown */
     bool kill_sent;
     bool refused; /* a send failed with EAGAIN since the last EVZMQ_POOL_EVENT_WRITABLE */
+    bool greeted; /* it has said that it is connected, since its start or loss */
+    bool reconnected; /* it has said so again, which is not reported yet */
+    uint64_t written_off; /* and the requests that it may have lost meanwhile */
     bool end_queued; /* the word to end is in the queue, or went out */
     unsigned delay_ms; /* before the next restart */
 
@@ -182,6 +185,9 @@ uint64_t evzmq__worker_next(const struct evzmq__pool_worker *worker);
 
 /* Notes that a message of the worker came. */
 void evzmq__worker_seen(struct evzmq__pool_worker *worker, uint64_t now);
+
+/* Notes that the worker says it is connected. */
+void evzmq__worker_connected(struct evzmq__pool_worker *worker);
 
 /* Requests that went to the worker since its start and were not answered. */
 uint64_t evzmq__worker_unanswered(const struct evzmq__pool_worker *worker);
