@@ -55,9 +55,12 @@ struct evzmq_requester_options {
     size_t size; /**< sizeof(struct evzmq_requester_options) */
 
     unsigned retries_max; /**< how often a request without a reply is sent again; default 0, never.
-                             The deadline ends a request whether or not retries are left. */
-    unsigned retry_ms; /**< how long after a request was sent it is sent again; doubled for each
-                          retry after the first; default EVZMQ_REQUESTER_RETRY_MS */
+                             The deadline ends a request whether or not retries are left. With
+                             retries a request is sent in the next turn of the loop, and its message
+                             is held. */
+    unsigned retry_ms; /**< how long after a request was made it is sent again; doubled for each
+                          retry after the first; default EVZMQ_REQUESTER_RETRY_MS. One that still
+                          waits for ZeroMQ when it is due is not: nothing waits twice. */
     unsigned retry_max_ms; /**< the longest that grows to; default EVZMQ_REQUESTER_RETRY_MAX_MS */
 
     size_t outstanding_max; /**< limit of requests without an end; SIZE_MAX: none; default

@@ -391,6 +391,28 @@ static void a_limit_of_requests_refuses_and_tells_when_there_is_room(void **stat
     asker_close(&a);
 }
 
+static void free_all(struct asker *a)
+{
+    asker_free_requester(a);
+    asker_free_socket(a);
+}
+
+static void a_requester_may_be_freed_when_there_is_room_again(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_requester_options two = {.size = sizeof two, .outstanding_max = 2};
+    struct asker a = {.on_room = free_all};
+    void *server = NULL;
+
+    asker_open(f, &a, TRANSPORT_INPROC, ZMQ_ROUTER, &server, &two);
+    fill_up(&a);
+    assert_ok(evzmq_request_cancel(a.requester, 1));
+    run_until(f, a.requester == NULL);
+    assert_int_equal(a.rooms, 1);
+    assert_int_equal(a.ended, 0);
+    asker_close(&a);
+}
+
 static void a_limit_of_bytes_counts_what_waits_and_what_may_be_sent_again(void **state)
 {
     static const char big[60] = {0};
@@ -479,6 +501,7 @@ int main(void)
         claim(a_terminated_context_ends_requests_with_eterm),
         claim(a_requester_may_be_freed_when_the_context_is_terminated),
         claim(a_limit_of_requests_refuses_and_tells_when_there_is_room),
+        claim(a_requester_may_be_freed_when_there_is_room_again),
         claim(a_limit_of_bytes_counts_what_waits_and_what_may_be_sent_again),
         claim(what_timed_out_or_was_cancelled_while_it_waited_is_not_sent),
     };

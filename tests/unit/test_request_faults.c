@@ -324,6 +324,22 @@ static void each_retry_waits_twice_as_long_up_to_the_longest(void **state)
     asker_close(&a);
 }
 
+static void a_thousand_deadlines_cost_one_timer_that_is_set_once(void **state)
+{
+    struct fixture *f = *state;
+    struct asker a = {0};
+    void *server = NULL;
+    open_asker(f, &a, &server, NULL);
+    faults_begin(a.socket->zmq_socket);
+    for (int i = 0; i < 1000; i++) {
+        (void)ask(&a, "q", 60000 + i);
+    }
+    faults_end();
+    assert_int_equal(faults_count(FAULT_EVENT_NEW), 0);
+    assert_true(faults_count(FAULT_EVENT_ADD) <= 2); /* the other: a pass after the sends */
+    asker_close(&a);
+}
+
 static void a_request_takes_at_most_a_hundred_and_fifty_bytes(void **state)
 {
     (void)state;
@@ -344,6 +360,7 @@ int main(void)
         claim(a_reply_without_memory_to_decode_it_ends_its_request_with_enomem),
         claim(numbers_start_again_after_the_last_and_pass_those_outstanding),
         claim(each_retry_waits_twice_as_long_up_to_the_longest),
+        claim(a_thousand_deadlines_cost_one_timer_that_is_set_once),
         claim(a_request_takes_at_most_a_hundred_and_fifty_bytes),
     };
     return run_claims(tests);
