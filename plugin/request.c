@@ -29,11 +29,7 @@ int evzmq__requester_check(const struct evzmq_requester *requester)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(requester->base)) {
-        errno = ECHILD;
-        return -1;
-    }
-    return 0;
+    return evzmq__base_check(requester->base);
 }
 
 static void unref(struct evzmq_requester *requester)
@@ -358,7 +354,7 @@ void evzmq__requester_detach(struct evzmq_requester *requester, int error)
 
 void evzmq_requester_free(struct evzmq_requester *requester)
 {
-    if (requester == NULL) {
+    if (requester == NULL || evzmq__base_is_foreign(requester->base)) {
         return;
     }
     requester->dying = true;
@@ -384,7 +380,7 @@ void evzmq_requester_free(struct evzmq_requester *requester)
 void evzmq_requester_setcb(struct evzmq_requester *requester, evzmq_requester_write_cb write_cb,
                            evzmq_event_cb event_cb, void *arg)
 {
-    if (requester != NULL) {
+    if (evzmq__requester_check(requester) == 0) {
         requester->write_cb = write_cb;
         requester->event_cb = event_cb;
         requester->arg = arg;

@@ -105,7 +105,7 @@ struct evzmq_requester {
 
 /* request.c */
 
-/* Whether a call may use the requester. Returns 0, or -1 with EINVAL or ECHILD. */
+/* Whether a call may use the requester. Returns 0, or -1 with EINVAL, ECHILD or EPERM. */
 int evzmq__requester_check(const struct evzmq_requester *requester);
 
 /* Sets the timer for what is due next. Returns 0, or -1 with ENOMEM. */
