@@ -116,7 +116,9 @@ typedef void (*evzmq_requester_write_cb)(struct evzmq_requester *requester, void
  * Makes a requester on a socket, whose reading and callbacks are the requester's business from then
  * on: it sets the callbacks and enables EV_READ. A socket has one requester at most. Everything
  * else stays the user's: codec, budgets, priority, evzmq_socket_set_max_message() and the rest, and
- * so does the socket itself. It may be freed before the requester, or after it.
+ * so does the socket itself. It may be freed before the requester, or after it;
+ * evzmq_socket_shutdown() leaves it without callbacks, and ends requests as freeing it does: for an
+ * orderly end see evzmq_requester_shutdown().
  *
  * While EV_READ is disabled replies wait in ZeroMQ and deadlines go on. What is written to the
  * socket by other calls than those of this header is sent, and what comes back for it is counted as
