@@ -4,6 +4,8 @@
  */
 #include "asker.h"
 
+#include <sys/wait.h>
+
 #include "child.h"
 
 static void open_asker(struct fixture *f, struct asker *a, void **out_server)
@@ -201,6 +203,51 @@ static void a_forked_child_gets_echild_and_may_free(void **state)
     asker_close(&a);
 }
 
+static pid_t forked; /* 0 in the child, -1 before. */
+
+static void fork_once(struct asker *a, int64_t number, int error, struct evzmq_message *reply)
+{
+    (void)number;
+    (void)error;
+    (void)reply;
+    if (a->ended == 1) {
+        forked = fork();
+    }
+}
+
+static void a_child_forked_in_a_reply_callback_gets_no_further_one(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int answered = 0; answered < 2; answered++) {
+        struct asker a = {.on_end = fork_once};
+        struct heard heard;
+        void *server = NULL;
+        int status = 0;
+
+        forked = -1;
+        open_asker(f, &a, &server);
+        for (int i = 0; i < 10; i++) {
+            (void)ask(&a, "q", answered ? 60000 : 0);
+            hear(f, server, &heard);
+            if (answered) {
+                answer(server, &heard, "r");
+            }
+        }
+        run_until(f, forked == 0 || a.ended == 10);
+        if (forked == 0) {
+            _exit(a.ended == 1 ? 0 : 1);
+        }
+        assert_true(forked > 0);
+        while (waitpid(forked, &status, 0) < 0) {
+            assert_int_equal(errno, EINTR);
+        }
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+        asker_close(&a);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -210,6 +257,7 @@ int main(void)
         claim(a_free_cancels_the_callback_of_a_shutdown),
         claim(a_shutdown_ends_when_the_socket_goes),
         claim(a_forked_child_gets_echild_and_may_free),
+        claim(a_child_forked_in_a_reply_callback_gets_no_further_one),
     };
 
     return run_claims(tests);
