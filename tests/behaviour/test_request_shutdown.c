@@ -221,18 +221,21 @@ static void a_child_forked_in_a_reply_callback_gets_no_further_one(void **state)
 
     for (int answered = 0; answered < 2; answered++) {
         struct asker a = {.on_end = fork_once};
-        struct heard heard;
+        struct heard heard[10];
         void *server = NULL;
         int status = 0;
 
         forked = -1;
         open_asker(f, &a, &server);
+        /* From the first that can end on, the loop must not run before it is waited for below. */
         for (int i = 0; i < 10; i++) {
             (void)ask(&a, "q", answered ? 60000 : 0);
-            hear(f, server, &heard);
-            if (answered) {
-                answer(server, &heard, "r");
-            }
+        }
+        for (int i = 0; answered && i < 10; i++) {
+            hear(f, server, &heard[i]);
+        }
+        for (int i = 0; answered && i < 10; i++) {
+            answer(server, &heard[i], "r");
         }
         run_until(f, forked == 0 || a.ended == 10);
         if (forked == 0) {
