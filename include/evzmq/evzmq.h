@@ -14,6 +14,7 @@
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
 #include <evzmq/records.h>
+#include <evzmq/request.h>
 #include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>
