@@ -293,11 +293,11 @@ static int fill_with_value(const struct evzmq_socket *socket, struct evzmq__part
 
 int evzmq_socket_write_value(struct evzmq_socket *socket, const void *value)
 {
+    if (socket != NULL && evzmq__packing_is_on(socket)) {
+        return evzmq__packing_write(socket, value);
+    }
     if (evzmq__socket_check(socket) < 0) {
         return -1;
-    }
-    if (evzmq__packing_is_on(socket)) {
-        return evzmq__packing_write(socket, value);
     }
     struct evzmq__part part;
     evzmq__part_init(&part);
