@@ -477,6 +477,10 @@ int evzmq_socket_set_packing(struct evzmq_socket *socket, size_t bytes_max, unsi
     const size_t kept = in_flight / bytes_max + 2;
     evzmq__frame_pool_resize(packing->pool, bytes_max, kept < SPARES_MAX ? kept : SPARES_MAX,
                              in_flight);
+    if (packing->is_blocked) {
+        packing->is_blocked = false; /* by another bound */
+        evzmq__socket_attend(socket);
+    }
     packing->bytes_max = bytes_max;
     packing->delay_usec = delay_usec;
     packing->is_on = true;

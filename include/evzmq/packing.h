@@ -52,9 +52,17 @@
  * EVZMQ_EVENT_DECODE_ERROR tells, whose message is the whole frame and whose offset is that in the
  * frame. An empty last part is delivered as ever, with no value.
  *
+ * The default of a budget's read_messages is 16384 while unpacking: they are records, and a pass is
+ * still bounded by its other limits.
+ *
  * Records are decoded in the frame, whatever the receive mode. evzmq_message_take() copies a record
  * below EVZMQ_ZERO_COPY_MIN; a larger one shares the frame's memory, all of which then lives as
  * long as the kept record. evzmq_socket_set_max_message() limits frames, not records.
+ *
+ * libzmq receives a frame into memory that it allocates, of the size of the frame. Where a C
+ * library gives such memory back to the kernel each time and takes it anew, that may cost more than
+ * all else: with glibc and frames above 128 KiB a program that receives many should raise
+ * M_TRIM_THRESHOLD and M_MMAP_THRESHOLD (mallopt(3)) to several frames.
  */
 #ifndef EVZMQ_PACKING_H
 #define EVZMQ_PACKING_H
