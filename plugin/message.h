@@ -175,6 +175,13 @@ void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from);
 int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
                       bool *out_restarted);
 
+/* Whether another message can share a part's bytes instead of copying them: its zmq_msg_t has them,
+ * which that of a record within somebody else's part has not. */
+static inline bool evzmq__part_shares(const struct evzmq__part *part)
+{
+    return part->size >= EVZMQ_ZERO_COPY_MIN && zmq_msg_size(&part->msg) == part->size;
+}
+
 /* The bytes of a part, which are never NULL. */
 static inline const void *evzmq__part_data(const struct evzmq__part *part)
 {

@@ -124,6 +124,7 @@ struct evzmq__counters {
     uint64_t writes_refused;
     uint64_t writes_after_shutdown;
     uint64_t restarts;
+    uint64_t sheds; /* see evzmq__socket_shed() */
     uint64_t decode_errors[EVZMQ_DECODE_KINDS];
 };
 
@@ -153,6 +154,7 @@ struct evzmq_socket {
     bool touched; /* libzmq was called since ZMQ_EVENTS was last known to be attended to */
     bool mid_message; /* the first queued message is half with libzmq: nothing may come between */
     bool reply_due; /* REP: a request waits for its reply */
+    bool sheds; /* PUB and XPUB: what one subscriber has no room for goes to the others */
 
     struct evzmq__message_limits limits;
     struct evzmq__budget read_budget;
@@ -277,6 +279,13 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
 /* Queues a message, whose entry's bytes are set, whatever the limits of the queue. Returns 0 with
  * the message taken over, or -1 with ENOMEM. */
 int evzmq__socket_enqueue(struct evzmq_socket *socket, struct evzmq_message *message);
+
+/* After EAGAIN on a PUB or XPUB socket that does not drop (ZMQ_XPUB_NODROP) and sheds: sends all
+ * the same, to those who have room. libzmq then takes a full subscriber off its list until that has
+ * read half of its high water mark, and says nothing more of it meanwhile; so what is counted is
+ * how often that begins. Returns as evzmq__parts_send(). */
+int evzmq__socket_shed(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                       size_t *parts_sent);
 
 /* ending.c */
 

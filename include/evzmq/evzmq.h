@@ -12,6 +12,7 @@
 #include <evzmq/monitor.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
+#include <evzmq/pubsub.h>
 #include <evzmq/records.h>
 #include <evzmq/schema.h>
 #include <evzmq/socket.h>
