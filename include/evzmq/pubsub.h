@@ -253,7 +253,8 @@ EVZMQ_API int evzmq_publisher_publish_value(struct evzmq_publisher *publisher, c
  * Thread: loop. Callbacks: yes.
  *
  * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD, or EAGAIN or ENOMEM: those that could not
- * go stay, and go by themselves as soon as they can
+ * go stay, and go by themselves as soon as they can (where there was no memory for a timer either:
+ * with the next call)
  */
 EVZMQ_API int evzmq_publisher_flush(struct evzmq_publisher *publisher);
 
