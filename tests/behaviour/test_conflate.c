@@ -10,24 +10,6 @@
 static const struct evzmq_subscriber_options conflating = {.size = sizeof conflating,
                                                            .conflate = 1};
 
-static void send_record(void *peer, const char *topic, const char *text)
-{
-    unsigned char frame[512];
-
-    peer_send(peer, frame, frame_write(frame, topic, text, strlen(text)));
-}
-
-static void send_batch(void *peer, const char *topic, const char *texts)
-{
-    unsigned char frame[512];
-    const size_t size = frame_pack(frame, sizeof frame, topic, texts);
-
-    if (strcmp(topic, "batch") != 0) {
-        frame[EVZMQ_TOPIC_BYTES - 1] = 1;
-    }
-    peer_send(peer, frame, size);
-}
-
 static void *open_joined(struct fixture *f, struct listener *l,
                          const struct evzmq_subscriber_options *how)
 {
@@ -48,9 +30,9 @@ static void of_each_topic_the_latest_is_delivered_in_the_order_of_topics(void **
     send_record(peer, "a", "1");
     send_record(peer, "b", "2");
     send_record(peer, "a", "a longer one");
-    send_batch(peer, "b", "3|4");
+    send_marked(peer, "b", "3|4");
     send_record(peer, "c", "5");
-    send_batch(peer, "a", "6|7");
+    send_marked(peer, "a", "6|7");
     run_until(f, l.records == 3);
     assert_string_equal(l.log, "a=7 b=4 c=5");
     assert_int_equal(listener_stats(&l).records_conflated, 5);
@@ -125,7 +107,7 @@ static void more_topics_than_may_wait_are_delivered_all(void **state)
 
     send_record(peer, "a", "1");
     send_record(peer, "b", "2");
-    send_batch(peer, "c", "3|4");
+    send_marked(peer, "c", "3|4");
     send_record(peer, "d", "5");
     send_record(peer, "e", "6");
     send_record(peer, "a", "7");

@@ -10,7 +10,7 @@
 
 #include <evzmq/msgpack.h>
 
-static void check_number(struct listener *l, struct evzmq_message *message)
+static void check_value(struct listener *l, struct evzmq_message *message)
 {
     const msgpack_object *const value = evzmq_msgpack_value(message);
 
@@ -38,7 +38,7 @@ static void use_msgpack(struct listener *l)
 
 static void subscribe_to_python(struct fixture *f, const char *role, enum transport transport)
 {
-    struct listener l = {.on_record = check_number};
+    struct listener l = {.on_record = check_value};
     struct python python;
     char endpoint[ENDPOINT_SIZE];
 

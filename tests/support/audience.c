@@ -5,6 +5,7 @@
 #include "audience.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void enter(struct fixture *f, const void *object)
@@ -284,4 +285,69 @@ size_t frame_pack(unsigned char *out, size_t room, const char *topic, const char
         texts += length + 1;
     }
     return size;
+}
+
+void send_record(void *peer, const char *topic, const char *text)
+{
+    unsigned char frame[512];
+
+    peer_send(peer, frame, frame_write(frame, topic, text, strlen(text)));
+}
+
+void send_batch(void *peer, const char *topic, const char *texts)
+{
+    unsigned char frame[512];
+
+    peer_send(peer, frame, frame_pack(frame, sizeof frame, topic, texts));
+}
+
+void send_marked(void *peer, const char *topic, const char *texts)
+{
+    unsigned char frame[512];
+    const size_t size = frame_pack(frame, sizeof frame, topic, texts);
+
+    frame[EVZMQ_TOPIC_BYTES - 1] = 1;
+    peer_send(peer, frame, size);
+}
+
+void send_numbers(void *peer, uint32_t count, uint32_t size)
+{
+    const size_t record = 5 + (size_t)size;
+    unsigned char *const frame = calloc(1, EVZMQ_TOPIC_BYTES + 5 + count * record);
+    unsigned char *at = NULL;
+
+    assert_non_null(frame);
+    at = frame + frame_write(frame, "batch", NULL, 0);
+    *at++ = 0xdd;
+    *at++ = (unsigned char)(count >> 24);
+    *at++ = (unsigned char)(count >> 16);
+    *at++ = (unsigned char)(count >> 8);
+    *at++ = (unsigned char)count;
+    for (uint32_t i = 0; i < count; i++) {
+        *at++ = 0xc6;
+        *at++ = (unsigned char)(size >> 24);
+        *at++ = (unsigned char)(size >> 16);
+        *at++ = (unsigned char)(size >> 8);
+        *at++ = (unsigned char)size;
+        memcpy(at, &i, sizeof i);
+        at += size;
+    }
+    peer_send(peer, frame, (size_t)(at - frame));
+    free(frame);
+}
+
+void check_number(struct listener *l, struct evzmq_message *message)
+{
+    uint32_t number = 0;
+
+    memcpy(&number, evzmq_message_get_part(message, 0, NULL), sizeof number);
+    assert_int_equal(number, l->records - 1);
+}
+
+void disable_at_three(struct listener *l, struct evzmq_message *message)
+{
+    check_number(l, message);
+    if (l->records == 3) {
+        assert_ok(evzmq_subscriber_disable(l->subscriber));
+    }
 }

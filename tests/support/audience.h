@@ -74,4 +74,16 @@ size_t frame_write(unsigned char *out, const char *topic, const void *data, size
 /** Packs texts, separated by '|', as an array of bin behind a topic; returns its size. */
 size_t frame_pack(unsigned char *out, size_t room, const char *topic, const char *texts);
 
+/* Send frames of texts. A batch is shared under "batch", or marked as one of its topic. */
+void send_record(void *peer, const char *topic, const char *text);
+void send_batch(void *peer, const char *topic, const char *texts);
+void send_marked(void *peer, const char *topic, const char *texts);
+
+/** Sends a shared batch of so many records of so many bytes, numbered in their first four. */
+void send_numbers(void *peer, uint32_t count, uint32_t size);
+
+/* Hooks: the numbers rise by one; and the third one disables the subscriber. */
+void check_number(struct listener *l, struct evzmq_message *message);
+void disable_at_three(struct listener *l, struct evzmq_message *message);
+
 #endif /* TESTS_SUPPORT_AUDIENCE_H */

@@ -66,8 +66,8 @@ static void batch_of_any_sizes_is_read_back(void **state)
             } else {
                 assert_records(evzmq__batch_frame(&batch, false), "batch",
                                EVZMQ__FRAME_BATCH_SHARED, count, &sizes[first]);
-                assert_records(evzmq__batch_frame(&batch, true), "topic",
-                               EVZMQ__FRAME_BATCH_MARKED, count, &sizes[first]);
+                assert_records(evzmq__batch_frame(&batch, true), "topic", EVZMQ__FRAME_BATCH_MARKED,
+                               count, &sizes[first]);
             }
         }
         evzmq__batch_release(&batch);
