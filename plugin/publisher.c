@@ -172,7 +172,8 @@ fail:;
 
 void evzmq_publisher_free(struct evzmq_publisher *publisher)
 {
-    if (publisher == NULL) {
+    if (publisher == NULL ||
+        (publisher->socket != NULL && evzmq__base_is_foreign(publisher->socket->base))) {
         return;
     }
     evzmq__timer_free(publisher->timer);

@@ -126,7 +126,8 @@ fail:;
 
 void evzmq_subscriber_free(struct evzmq_subscriber *subscriber)
 {
-    if (subscriber == NULL) {
+    if (subscriber == NULL ||
+        (subscriber->socket != NULL && evzmq__base_is_foreign(subscriber->socket->base))) {
         return;
     }
     subscriber->dying = true;
