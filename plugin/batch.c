@@ -56,7 +56,8 @@ struct evzmq_bytes evzmq__batch_frame(struct evzmq__batch *batch, bool marked)
 {
     unsigned char *at = batch->bytes + ROOM;
     if (batch->records == 1) {
-        at += evzmq__wire_bin_head_size(batch->record_bytes) - EVZMQ__TOPIC_BYTES;
+        at += evzmq__wire_bin_head_size(batch->record_bytes);
+        at -= EVZMQ__TOPIC_BYTES;
         memcpy(at, batch->topic, EVZMQ__TOPIC_BYTES);
     } else {
         (void)evzmq__wire_put_bin_head(at, batch->first_bytes);

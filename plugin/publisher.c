@@ -36,7 +36,7 @@ static void on_write(struct evzmq_socket *socket, void *arg)
     evzmq__publisher_tick(publisher);
     if (publisher->refused && !publisher->blocked) {
         publisher->refused = false;
-        if (publisher->write_cb != NULL) {
+        if (publisher->write_cb != NULL && !publisher->ending) {
             publisher->write_cb(publisher, publisher->arg);
         }
     }

@@ -95,7 +95,8 @@ struct evzmq_publisher_options {
      * batch_bytes, at least 1, and refuses larger frames (EMSGSIZE), so that memory is bounded
      * whatever is published. It holds for connections of endpoints that are bound and connected
      * after evzmq_publisher_new(). The kernel's buffers come on top, and on inproc the subscriber's
-     * own high water mark. 0: ZMQ_SNDHWM, a number of frames of any size, stays as it is. */
+     * own high water mark. 0: ZMQ_SNDHWM, a number of frames of any size, stays as it is: 1,000
+     * by default, and no limit at all where the program set it to 0. */
     size_t subscriber_bytes;
 };
 
@@ -307,8 +308,8 @@ struct evzmq_subscriber_options {
      * its topic before its delivery is dropped and counted. It goes on while the subscriber is
      * disabled. Not done by ZMQ_CONFLATE, which keeps one message in all, whatever its topic. */
     int conflate;
-    size_t conflate_topics; /**< so many topics may wait; for more, reading stops until they are
-                               delivered */
+    size_t conflate_topics; /**< so many topics may wait, each with a copy of its record; for more,
+                               reading stops until they are delivered */
     /** Not 0: batches of EVZMQ_BATCH_SHARED are not subscribed to. By default they are, with the
      * first subscription, since any of them may hold a record of its topics. */
     int no_shared_batches;
