@@ -206,6 +206,33 @@ static void blocked_batch_takes_no_more_than_it_may_and_goes_when_there_is_room(
     speaker_free(&s);
 }
 
+static void record_refused_for_a_batch_that_may_still_wait_is_called_back(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_publisher_options how = {.size = sizeof how,
+                                                .batching = EVZMQ_BATCH_SHARED,
+                                                .when_full = EVZMQ_FULL_WAIT,
+                                                .batch_bytes = 64,
+                                                .batch_delay_usec = EVZMQ_BATCH_DELAY_NONE};
+    struct speaker s = {0};
+    void *slow = NULL;
+    char frame[128];
+
+    speaker_open(f, &s, TRANSPORT_INPROC, &how, 1);
+    assert_ok(evzmq_socket_set_output_limit(evzmq_publisher_get_socket(s.publisher), 1, 0));
+    slow = speaker_peer(&s, 1);
+    while (evzmq_publisher_publish(s.publisher, "t", "0123456789", 10) == 0) {
+    }
+    assert_int_equal(errno, EAGAIN);
+    while (s.writes == 0) {
+        (void)zmq_recv(slow, frame, sizeof frame, ZMQ_DONTWAIT);
+        fixture_glance(f);
+    }
+    assert_int_equal(speaker_stats(&s).pending_records, 1); /* Not full, and not due. */
+    speaker_say(&s, "t", "0123456789");
+    speaker_free(&s);
+}
+
 static void shutdown_sends_batches_first_and_counts_what_is_said_later(void **state)
 {
     struct fixture *const f = *state;
@@ -368,6 +395,7 @@ int main(void)
         claim(what_may_wait_for_a_subscriber_is_limited_in_bytes),
         claim(publisher_that_waits_refuses_and_loses_nothing),
         claim(blocked_batch_takes_no_more_than_it_may_and_goes_when_there_is_room),
+        claim(record_refused_for_a_batch_that_may_still_wait_is_called_back),
         claim(shutdown_sends_batches_first_and_counts_what_is_said_later),
         claim(shutdown_takes_all_batches_whatever_the_limit_and_ends_at_the_deadline),
         claim(free_in_any_callback_ends_all_of_them),
