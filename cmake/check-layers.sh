@@ -20,6 +20,7 @@ layers='
 arena         0
 base          0
 errortext     0
+heap          0  pure
 table         0
 utf8          0
 wake          0
@@ -62,8 +63,11 @@ schema_size   4
 schema_span   4
 wire          4
 monitor       5
+monitor_events 5
 monitor_names 5
+monitor_peers 5
 poster        5
+poster_loop   5
 headed        6
 link          6
 pool          6
@@ -75,6 +79,9 @@ process       6
 publisher     6
 publisher_send 6
 ready         6
+request       6
+request_recv  6
+request_send  6
 subscriber    6
 subscriber_deliver 6
 subscriber_latest 6
