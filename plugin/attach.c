@@ -209,7 +209,7 @@ static void discard_queue(struct evzmq_socket *socket)
 
 void evzmq_socket_free(struct evzmq_socket *socket)
 {
-    if (socket == NULL) {
+    if (socket == NULL || evzmq__base_is_foreign(socket->base)) {
         return;
     }
     const bool stale = evzmq__base_is_stale(socket->base);

@@ -9,6 +9,15 @@
 #include <event2/event.h>
 
 #include "base.h"
+#include "registry.h"
+
+/* Every callback of an event begins with this. */
+static void enter(const struct event *event)
+{
+    if (atomic_load_explicit(&evzmq__debug_mode, memory_order_relaxed)) {
+        evzmq__base_note_thread(event_get_base(event));
+    }
+}
 
 /* The timer is pending at all times, far off where nothing is arranged. So its place in the base's
  * heap is taken and arranging a wakeup needs no memory: one that could not be arranged would be
@@ -26,6 +35,7 @@ static void on_fd(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct evzmq__source *source = arg;
+    enter(source->fd_event);
     if (source->callback == NULL) {
         evzmq__source_mute(source); /* Abandoned. The fd would stay readable. */
         return;
@@ -43,6 +53,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     struct evzmq__source *source = arg;
+    enter(source->timer);
     if (source->callback == NULL) {
         return;
     }
@@ -183,6 +194,7 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     const struct evzmq__timer *timer = arg;
+    enter(timer->event);
     timer->callback(timer->arg);
 }
 

@@ -484,8 +484,7 @@ static int check(const struct evzmq_monitor *monitor)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(monitor->base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(monitor->base) < 0) {
         return -1;
     }
     return 0;
@@ -577,7 +576,7 @@ static void finish(struct evzmq_monitor *monitor)
 
 void evzmq_monitor_free(struct evzmq_monitor *monitor)
 {
-    if (monitor == NULL) {
+    if (monitor == NULL || evzmq__base_is_foreign(monitor->base)) {
         return;
     }
     monitor->dying = true;

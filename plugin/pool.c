@@ -33,8 +33,7 @@ int evzmq__pool_check_usable(const struct evzmq_pool *pool)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(pool->base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(pool->base) < 0) {
         return -1;
     }
     return 0;
@@ -400,7 +399,7 @@ static void abandon_watches(struct evzmq_pool *pool)
 
 void evzmq_pool_free(struct evzmq_pool *pool)
 {
-    if (pool == NULL) {
+    if (pool == NULL || (pool->base != NULL && evzmq__base_is_foreign(pool->base))) {
         return;
     }
     pool->dying = true;

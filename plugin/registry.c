@@ -23,6 +23,7 @@ static struct evzmq__table attachments;
 static struct evzmq__table close_watches;
 
 _Atomic unsigned long evzmq__fork_count;
+_Atomic bool evzmq__debug_mode;
 
 static void before_fork(void)
 {
@@ -55,7 +56,7 @@ int evzmq__fork_watch(void)
     return 0;
 }
 
-static struct evzmq__base *find_locked(struct event_base *event_base)
+static struct evzmq__base *find_locked(const struct event_base *event_base)
 {
     struct evzmq__base *base = bases;
     while (base != NULL && base->event_base != event_base) {
@@ -165,6 +166,53 @@ int evzmq_after_fork(struct event_base *event_base)
     return 0;
 }
 
+void evzmq_enable_debug_mode(void)
+{
+    atomic_store_explicit(&evzmq__debug_mode, true, memory_order_relaxed);
+}
+
+/* A number that no other living thread has. */
+static uintptr_t thread_id(void)
+{
+    static _Thread_local char mark;
+    return (uintptr_t)&mark;
+}
+
+static void set_thread(struct evzmq__base *base)
+{
+    atomic_store_explicit(&base->thread, thread_id(), memory_order_relaxed);
+}
+
+void evzmq__base_note_thread(const struct event_base *event_base)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    struct evzmq__base *base = find_locked(event_base);
+    if (base != NULL) {
+        set_thread(base);
+    }
+    (void)pthread_mutex_unlock(&registry_mutex);
+}
+
+int evzmq__base_check_thread(const struct evzmq__base *base)
+{
+    const uintptr_t thread = atomic_load_explicit(&base->thread, memory_order_relaxed);
+    if (thread != 0 && thread != thread_id()) {
+        errno = EPERM;
+        return -1;
+    }
+    return 0;
+}
+
+int evzmq_base_set_thread(struct event_base *event_base)
+{
+    if (event_base == NULL) {
+        errno = EINVAL;
+        return -1;
+    }
+    evzmq__base_note_thread(event_base);
+    return 0;
+}
+
 int evzmq_base_set_receive_buffer(struct event_base *event_base, size_t bytes)
 {
     if (event_base == NULL) {
@@ -176,8 +224,7 @@ int evzmq_base_set_receive_buffer(struct event_base *event_base, size_t bytes)
         errno = ENOENT;
         return -1;
     }
-    if (evzmq__base_is_stale(base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(base) < 0) {
         return -1;
     }
     base->buffer_max = bytes;

@@ -10,6 +10,7 @@
 #ifndef EVZMQ_REGISTRY_H
 #define EVZMQ_REGISTRY_H
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,6 +26,8 @@ struct evzmq__source;
 
 struct evzmq__base {
     struct event_base *event_base;
+    _Atomic uintptr_t thread; /* the mark of the thread that runs it; 0: nobody did so far, or the
+                                 debug mode is off */
     struct evzmq__base *next; /* in the registry; under its mutex */
     size_t references; /* under the registry's mutex */
     size_t sockets; /* attached to the base */
@@ -79,6 +82,39 @@ static inline unsigned long evzmq__generation(void)
 static inline bool evzmq__base_is_stale(const struct evzmq__base *base)
 {
     return base->generation != evzmq__generation();
+}
+
+/* Whether evzmq_enable_debug_mode() was called. */
+extern _Atomic bool evzmq__debug_mode;
+
+/* Notes, in the debug mode, that the calling thread runs a base. Called before every callback of
+ * an event: what runs a base is only known while it does. */
+void evzmq__base_note_thread(const struct event_base *event_base);
+
+/* The part of evzmq__base_check() that is for the debug mode. */
+int evzmq__base_check_thread(const struct evzmq__base *base);
+
+/* What calls on an object of a base begin with. Returns 0, or -1 with ECHILD or, in the debug mode,
+ * EPERM: another thread runs the base. */
+static inline int evzmq__base_check(const struct evzmq__base *base)
+{
+    if (evzmq__base_is_stale(base)) {
+        errno = ECHILD;
+        return -1;
+    }
+    if (atomic_load_explicit(&evzmq__debug_mode, memory_order_relaxed)) {
+        return evzmq__base_check_thread(base);
+    }
+    return 0;
+}
+
+/* What frees of an object of a base begin with: whether they must leave it alone, since another
+ * thread runs the base. Known in the debug mode only; sets errno to EPERM. A child frees what it
+ * inherited from any thread. */
+static inline bool evzmq__base_is_foreign(const struct evzmq__base *base)
+{
+    return atomic_load_explicit(&evzmq__debug_mode, memory_order_relaxed) &&
+           !evzmq__base_is_stale(base) && evzmq__base_check_thread(base) < 0;
 }
 
 /* The registration of one ZeroMQ socket; lives in its adapter. */

@@ -97,8 +97,7 @@ int evzmq__socket_check(const struct evzmq_socket *socket)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(socket->base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(socket->base) < 0) {
         return -1;
     }
     if (socket->terminal_error != 0) {

@@ -35,8 +35,7 @@ int evzmq__worker_check(const struct evzmq_worker *worker)
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__base_is_stale(worker->base)) {
-        errno = ECHILD;
+    if (evzmq__base_check(worker->base) < 0) {
         return -1;
     }
     return 0;

@@ -199,7 +199,7 @@ struct evzmq_worker *evzmq_worker_new(struct event_base *base, const char *conne
 
 void evzmq_worker_free(struct evzmq_worker *worker)
 {
-    if (worker == NULL) {
+    if (worker == NULL || (worker->base != NULL && evzmq__base_is_foreign(worker->base))) {
         return;
     }
     worker->dying = true;

@@ -14,6 +14,8 @@
  * on success only.
  * - errno may be one of libzmq's own numbers (EFSM, ETERM, ...; see zmq_errno(3)); evzmq_strerror()
  * knows them.
+ * - A call from a thread that may not make it is a race that nothing guards against.
+ * evzmq_enable_debug_mode() finds such calls.
  * - In a forked child every call on an object of the parent fails with ECHILD, except the free
  * functions (see evzmq_after_fork()) and those that only tell what the object holds.
  */
@@ -73,6 +75,33 @@ EVZMQ_API const char *evzmq_strerror(int error);
  */
 EVZMQ_API int evzmq_set_mem_functions(void *(*malloc_fn)(size_t),
                                       void *(*realloc_fn)(void *, size_t), void (*free_fn)(void *));
+
+/**
+ * Has calls from a wrong thread refused, as far as they can be noticed, as
+ * event_enable_debug_mode() finds misused events for libevent. For tests and for finding a fault:
+ * it takes a lock at every wakeup.
+ *
+ * The thread of a base is the one that ran it last: it is noted whenever the base calls this
+ * library. From then on every other thread gets EPERM from the calls on sockets, monitors, pools
+ * and workers of that base, and nothing is done. Their free functions set errno to EPERM, and leave
+ * the object as it is. Calls that only tell what an object holds are not checked, and posters may
+ * be used from any thread. A thread that goes on with a base whose thread has ended says so with
+ * evzmq_base_set_thread().
+ *
+ * Thread: any, but before any other call of this library. Callbacks: no. There is no way back.
+ */
+EVZMQ_API void evzmq_enable_debug_mode(void);
+
+/**
+ * Says that the calling thread runs a base from now on; for example after joining the thread that
+ * did, to free what is left. Without the debug mode it changes nothing.
+ *
+ * Thread: the new one, while no other uses the base. Callbacks: yes.
+ *
+ * @param base  the event base
+ * @return 0, or -1 with EINVAL (NULL base)
+ */
+EVZMQ_API int evzmq_base_set_thread(struct event_base *base);
 
 /** The largest size the receive buffer of a base grows to unless evzmq_base_set_receive_buffer()
  * says otherwise. */

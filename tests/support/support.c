@@ -95,6 +95,7 @@ void support_init(void)
 
     if (debug != NULL && strcmp(debug, "1") == 0) {
         event_enable_debug_mode();
+        evzmq_enable_debug_mode();
     }
     if (evzmq_set_mem_functions(counting_malloc, counting_realloc, counting_free) != 0) {
         abort();
