@@ -13,7 +13,7 @@ set -u
 . "$(dirname -- "$0")/common.sh"
 
 limit=${1:-}
-few=2048 many=10240
+few=2000 many=10000
 
 if ! command -v valgrind >/dev/null; then
     echo "This needs valgrind." >&2
@@ -29,7 +29,8 @@ mv "$root/$dir.log" "$root/$dir/build.log"
 
 # executed KIND MESSAGES BYTES: the instructions of one run.
 executed() {
-    valgrind --tool=callgrind --callgrind-out-file="$root/$dir/callgrind.out" \
+    valgrind --tool=callgrind --collect-atstart=no --toggle-collect=receive_bare \
+        --toggle-collect=receive_adapter --callgrind-out-file="$root/$dir/callgrind.out" \
         "$root/$dir/tests/receive_cost" "$@" 2>"$root/$dir/callgrind.log" ||
         { cat "$root/$dir/callgrind.log" >&2; return 1; }
     sed -n 's/^.*Collected : \([0-9]*\)$/\1/p' "$root/$dir/callgrind.log"
@@ -44,7 +45,7 @@ cost() {
 status=0
 printf '%6s %6s %6s %6s %9s %12s %16s\n' bytes bare copy into in-place 'into - copy' \
     'in-place - bare'
-for bytes in 51 500 4096; do
+for bytes in 32 500 4096; do
     bare=$(cost bare "$bytes") && copy=$(cost copy "$bytes") && into=$(cost into "$bytes") &&
         in_place=$(cost in-place "$bytes") || exit 1
     printf '%6s %6s %6s %6s %9s %12s %16s\n' "$bytes" "$bare" "$copy" "$into" "$in_place" \

@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base.h"
+
 enum {
     EVZMQ__BUDGET_MESSAGES = 1024,
     EVZMQ__BUDGET_BYTES = 4 * 1024 * 1024,
@@ -72,19 +74,17 @@ void evzmq__meter_start(struct evzmq__meter *meter, const struct evzmq__budget *
  */
 bool evzmq__meter_end_stride(struct evzmq__meter *meter);
 
-/* Accounts for one message and says whether the budget is spent. */
+/* Accounts for one message and says whether the budget is spent, which it was not before. */
 static inline bool evzmq__meter_charge(struct evzmq__meter *meter, size_t bytes)
 {
-    if (bytes >= meter->bytes) {
-        meter->bytes = 0;
-        meter->spent = true;
-    } else {
+    if (EVZMQ__LIKELY(bytes < meter->bytes)) {
         meter->bytes -= bytes;
+        if (EVZMQ__LIKELY(--meter->until != 0) || !evzmq__meter_end_stride(meter)) {
+            return false;
+        }
     }
-    if (--meter->until == 0 && evzmq__meter_end_stride(meter)) {
-        meter->spent = true;
-    }
-    return meter->spent;
+    meter->spent = true;
+    return true;
 }
 
 /* Repeats step(arg, &bytes) until it says stop or the budget is spent. Makes no step with a budget
@@ -93,16 +93,20 @@ static inline enum evzmq__drain_stop
 evzmq__drain_run(struct evzmq__meter *meter, enum evzmq__step (*step)(void *arg, size_t *out_bytes),
                  void *arg)
 {
-    while (!meter->spent) {
+    if (meter->spent) {
+        return EVZMQ__STOP_BUDGET;
+    }
+    for (;;) {
         size_t bytes = 0;
         const enum evzmq__step result = step(arg, &bytes);
-        if (result == EVZMQ__STEP_DONE) {
-            (void)evzmq__meter_charge(meter, bytes);
+        if (EVZMQ__LIKELY(result == EVZMQ__STEP_DONE)) {
+            if (evzmq__meter_charge(meter, bytes)) {
+                return EVZMQ__STOP_BUDGET;
+            }
         } else if (result != EVZMQ__STEP_IN_VAIN) {
             return (enum evzmq__drain_stop)result;
         }
     }
-    return EVZMQ__STOP_BUDGET;
 }
 
 #endif /* EVZMQ_DRAIN_H */
