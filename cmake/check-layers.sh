@@ -59,8 +59,11 @@ schema_size   4
 schema_span   4
 wire          4
 monitor       5
+monitor_events 5
 monitor_names 5
+monitor_peers 5
 poster        5
+poster_loop   5
 headed        6
 link          6
 pool          6

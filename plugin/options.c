@@ -38,6 +38,7 @@ void evzmq_socket_setcb(struct evzmq_socket *socket, evzmq_read_cb read_cb, evzm
     socket->arg = arg;
     if (evzmq__socket_check(socket) == 0) {
         set_pause(socket, EVZMQ__PAUSE_NO_CALLBACK, read_cb == NULL);
+        evzmq__timeouts_update(socket, false, false);
     }
 }
 

@@ -30,10 +30,15 @@
 
 #define EVZMQ__MS UINT64_C(1000000) /* in nanoseconds */
 
-/* A time in nanoseconds. */
+/* The longest time, in seconds: 34 years, so that a time from now on does not wrap around. */
+#define EVZMQ__SECONDS_MAX (INT32_MAX / 2)
+
+/* A time in nanoseconds, which may be added to the clock's. */
 static inline uint64_t evzmq__time_ns(const struct timeval *time)
 {
-    return (uint64_t)time->tv_sec * UINT64_C(1000000000) + (uint64_t)time->tv_usec * 1000;
+    const uint64_t seconds =
+        time->tv_sec < EVZMQ__SECONDS_MAX ? (uint64_t)time->tv_sec : EVZMQ__SECONDS_MAX;
+    return seconds * UINT64_C(1000000000) + (uint64_t)time->tv_usec * 1000;
 }
 
 struct evzmq__pool_worker {
@@ -49,6 +54,7 @@ struct evzmq__pool_worker {
     uint64_t started_at;
     uint64_t up_at;
     uint64_t seen_at; /* 0: never */
+    uint64_t lost_at; /* LOSING: when the end of its process was noticed */
     bool suspected; /* silent when last looked at */
     uint64_t due_at; /* LOSING: when to report; WAITING: when to start; else EVZMQ__NEVER */
     uint64_t due_limit; /* LOSING: due_at is not put off beyond this */

@@ -27,7 +27,8 @@ static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
     pool->stats.answered += is_last;
     /* What an earlier process of the worker left behind says nothing about this one. */
     if (header.start == worker->start) {
-        worker->answered_now += is_last;
+        /* An answer to nothing must not make up for one that is missing later. */
+        worker->answered_now += is_last && evzmq__worker_unanswered(worker) > 0;
         evzmq__worker_seen(worker);
     }
     if (worker->refused) {

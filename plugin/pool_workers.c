@@ -91,6 +91,7 @@ static void ask_process(struct evzmq__pool_worker *worker)
         set_state(worker, EVZMQ_POOL_LOSING);
     }
     if (worker->state == EVZMQ_POOL_LOSING) {
+        worker->lost_at = evzmq__clock_ns();
         begin_settling(worker);
     }
     evzmq__pool_attend(pool);
@@ -101,7 +102,7 @@ static void on_process(void *arg, enum evzmq__wakeup why)
     struct evzmq__pool_worker *worker = arg;
     (void)why;
     if (evzmq__base_is_stale(worker->pool->base)) {
-        evzmq__source_mute(worker->watch);
+        evzmq__source_mute_in_child(worker->watch);
         return;
     }
     ask_process(worker);
@@ -166,11 +167,12 @@ static int start_process(struct evzmq__pool_worker *worker)
 
 int evzmq__worker_start(struct evzmq__pool_worker *worker)
 {
+    /* First: what was told of the last loss is not told again when the start fails. */
+    worker->handed_before = worker->requests->counters.messages_out;
+    worker->answered_now = 0;
     if (connect_string(worker) < 0) {
         return -1;
     }
-    worker->handed_before = worker->requests->counters.messages_out;
-    worker->answered_now = 0;
     worker->suspected = false;
     worker->loss = EVZMQ_POOL_LOSS_NONE;
     worker->started_at = evzmq__clock_ns();
@@ -181,16 +183,23 @@ int evzmq__worker_start(struct evzmq__pool_worker *worker)
     return 0;
 }
 
+/* How long a worker that is lost had been up. What passed since it was given up, or its end
+ * noticed, does not count. */
+static uint64_t lived(const struct evzmq__pool_worker *worker)
+{
+    const bool was_up = worker->state == EVZMQ_POOL_LOSING && worker->up_at > worker->started_at;
+    const uint64_t until =
+        worker->loss == EVZMQ_POOL_LOSS_SILENT ? worker->seen_at : worker->lost_at;
+    return was_up && until > worker->up_at ? until - worker->up_at : 0;
+}
+
 /* Reports a loss, once its numbers hold, and decides what follows. The pool may be dying after. */
 static void report_loss(struct evzmq__pool_worker *worker, int error)
 {
     struct evzmq_pool *pool = worker->pool;
     const bool restarting = evzmq__pool_starts(pool) && !pool->ending.begun &&
                             worker->restarts < pool->options.restarts_max;
-    const uint64_t lived = worker->state == EVZMQ_POOL_LOSING && worker->up_at > worker->started_at
-                               ? evzmq__clock_ns() - worker->up_at
-                               : 0;
-    if (worker->delay_ms == 0 || lived > worker->delay_ms * EVZMQ__MS) {
+    if (worker->delay_ms == 0 || lived(worker) > worker->delay_ms * EVZMQ__MS) {
         worker->delay_ms = pool->options.restart_delay_ms;
     } else {
         const unsigned max = pool->options.restart_delay_max_ms;

@@ -261,8 +261,9 @@ static bool check_schema(struct builder *builder, const struct evzmq_schema *sch
     }
 }
 
-static bool compile(struct builder *builder, const struct evzmq_schema *schema, size_t nesting,
-                    const struct evzmq__program **out);
+static bool compile_inner(struct builder *builder, struct evzmq__program *outer,
+                          const struct evzmq_schema *schema, size_t nesting,
+                          const struct evzmq__program **out);
 
 /* Puts the default of a field into the image of its record. */
 static void fill_default(struct evzmq__program *program, const struct evzmq_field *field)
@@ -323,7 +324,7 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     const bool has_schema =
         field->kind == EVZMQ_KIND_RECORD || field->kind == EVZMQ_KIND_UNION ||
         (field->kind == EVZMQ_KIND_ARRAY && field->element_kind == EVZMQ_KIND_RECORD);
-    if (has_schema && !compile(builder, field->schema, nesting + 1, &op->program)) {
+    if (has_schema && !compile_inner(builder, program, field->schema, nesting + 1, &op->program)) {
         return false;
     }
     op->step = (uint8_t)choose_step(field);
@@ -421,9 +422,40 @@ static bool compile_union(struct builder *builder, struct evzmq__program *progra
         return false;
     }
     for (size_t i = 0; i < schema->member_count; i++) {
-        if (!compile(builder, schema->members[i], nesting + 1, &program->members[i])) {
+        if (!compile_inner(builder, program, schema->members[i], nesting + 1,
+                           &program->members[i])) {
             return false;
         }
+    }
+    return true;
+}
+
+static bool compile(struct builder *builder, const struct evzmq_schema *schema, size_t nesting,
+                    const struct evzmq__program **out);
+
+/* A schema that was met before: it may still be open, and lie deeper here than it did there. */
+static bool check_again(struct builder *builder, size_t index, size_t nesting)
+{
+    const struct evzmq__program *const program = builder->state->programs[index];
+    if (builder->is_open[index]) {
+        return fault(builder, program->schema, NULL, "the schema refers to itself");
+    }
+    if (nesting + program->nesting - 1 > EVZMQ_SCHEMA_NESTING_MAX) {
+        return fault(builder, program->schema, NULL, "records are nested too deep");
+    }
+    return true;
+}
+
+/* Compiles a schema that `outer` refers to. */
+static bool compile_inner(struct builder *builder, struct evzmq__program *outer,
+                          const struct evzmq_schema *schema, size_t nesting,
+                          const struct evzmq__program **out)
+{
+    if (!compile(builder, schema, nesting, out)) {
+        return false;
+    }
+    if (outer->nesting <= (*out)->nesting) {
+        outer->nesting = (*out)->nesting + 1;
     }
     return true;
 }
@@ -436,8 +468,7 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     for (size_t i = 0; i < state->program_count; i++) {
         if (state->programs[i]->schema == schema) {
             *out = state->programs[i];
-            return !builder->is_open[i] ||
-                   fault(builder, schema, NULL, "the schema refers to itself");
+            return check_again(builder, i, nesting);
         }
     }
     if (!check_schema(builder, schema, nesting)) {
@@ -455,6 +486,7 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     builder->is_open[index] = true;
     program->schema = schema;
     program->layout = schema->layout;
+    program->nesting = 1;
     program->usual_size_min = SIZE_MAX;
     program->window_size_min = SIZE_MAX;
     if (!(schema->layout == EVZMQ_LAYOUT_UNION ? compile_union(builder, program, nesting)

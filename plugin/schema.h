@@ -79,6 +79,7 @@ struct evzmq__program {
     size_t record_cut; /* record_size as the arena rounds it */
     const struct evzmq__program **members; /* of a union */
     size_t member_count;
+    size_t nesting; /* how many schemas one in another it is, itself included */
 };
 
 struct evzmq__schema_state {

@@ -385,10 +385,13 @@ int evzmq__schema_encode(const void *state, const void *value, void *buffer, siz
     const struct evzmq__schema_state *const schema = state;
     const struct evzmq__program *const root = schema->root;
     unsigned char *const out = buffer;
-    const unsigned char *const after = root->layout == EVZMQ_LAYOUT_UNION
+    /* No record takes no bytes, and a buffer of none may have no address: nothing is computed from
+     * it. */
+    const unsigned char *const after = size == 0 ? NULL
+                                       : root->layout == EVZMQ_LAYOUT_UNION
                                            ? put_union(out, out + size, root, value)
                                            : put_record(out, out + size, root, value);
-    if (after != out + size) {
+    if (after == NULL || after != out + size) {
         errno = EINVAL;
         return -1;
     }

@@ -327,7 +327,7 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why)
     struct evzmq_socket *socket = arg;
     struct evzmq__base *base = socket->base;
     if (!evzmq__socket_enter(socket)) {
-        evzmq__source_mute(socket->source);
+        evzmq__source_mute_in_child(socket->source);
         return;
     }
     socket->in_pass = true;

@@ -232,7 +232,7 @@ void evzmq__worker_on_parent(void *arg, enum evzmq__wakeup why)
     struct evzmq_worker *worker = arg;
     (void)why;
     if (!enter(worker)) {
-        evzmq__source_mute(worker->parent);
+        evzmq__source_mute_in_child(worker->parent);
         return;
     }
     evzmq__source_mute(worker->parent); /* It stays readable. */

@@ -133,6 +133,8 @@ EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t byte
  * it inherited, which releases their memory without touching the parent's ZeroMQ context or event
  * registrations, (2) calls event_reinit(), (3) calls this function, and (4) makes a new context and
  * new sockets. Until then no callback of this library runs in the child and no call spins.
+ * Where the child's loop runs before (2), as it does when fork() was called in a callback, and
+ * comes upon a socket of the parent, this library calls event_reinit() itself.
  *
  * Thread: loop, in the child. Callbacks: no.
  *

@@ -394,8 +394,8 @@ EVZMQ_API int evzmq_pool_recv_many(struct evzmq_pool *pool, unsigned *out_worker
  * Thread: loop. Callbacks: no (EDEADLK).
  *
  * @param timeout  NULL to wait for ever
- * @return 0, or -1 with ETIMEDOUT, EDEADLK, EINTR, ECANCELED (the pool was freed meanwhile), and
- * those of evzmq_pool_try_recv() but EAGAIN
+ * @return 0, or -1 with ETIMEDOUT, EDEADLK (as evzmq_socket_recv()), EINTR, ECANCELED (the pool was
+ * freed meanwhile), and those of evzmq_pool_try_recv() but EAGAIN
  */
 EVZMQ_API int evzmq_pool_recv(struct evzmq_pool *pool, const struct timeval *timeout,
                               unsigned *out_worker, struct evzmq_message **out);
@@ -455,8 +455,8 @@ typedef void (*evzmq_pool_shutdown_cb)(struct evzmq_pool *pool,
  *
  * Thread: loop. Callbacks: yes. A second call does nothing and returns 0.
  *
- * @param deadline  relative to now; NULL for none: a worker that does not end is waited for, for
- * ever
+ * @param deadline  relative to now, 34 years at most; NULL for none: a worker that does not end is
+ * waited for, for ever
  * @param done_cb   may be NULL
  * @return 0, or -1 with EINVAL, ENOMEM, ECHILD
  */
