@@ -20,6 +20,7 @@ layers='
 arena         0
 base          0
 errortext     0
+heap          0  pure
 table         0
 utf8          0
 wake          0
@@ -73,6 +74,9 @@ pool_send     6
 pool_workers  6
 process       6
 ready         6
+request       6
+request_recv  6
+request_send  6
 worker        6
 worker_join   6
 '

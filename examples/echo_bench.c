@@ -46,6 +46,8 @@ int main(int argc, char **argv)
         return mode_encode(&options, &report);
     case BENCH_FAIRNESS:
         return mode_fairness(&options, &report);
+    case BENCH_FAN_IN:
+        return mode_fan_in(&options, &report);
     case BENCH_IDLE:
         return mode_idle(&options, &report);
     default:

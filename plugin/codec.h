@@ -10,6 +10,8 @@
 
 #include <evzmq/codec.h>
 
+#include "base.h"
+
 /* Nothing but the reference count changes after evzmq_codec_new(): threads share codecs. */
 struct evzmq_codec {
     const struct evzmq_codec_methods *methods;
@@ -36,7 +38,8 @@ static inline int evzmq__codec_decode(const struct evzmq_codec *codec, const voi
                                       size_t size, struct evzmq_arena *arena,
                                       const void **out_value, struct evzmq_decode_error *out_error)
 {
-    if (codec->methods->decode(codec->state, data, size, arena, out_value, out_error) == 0) {
+    if (EVZMQ__LIKELY(
+            codec->methods->decode(codec->state, data, size, arena, out_value, out_error) == 0)) {
         return 0;
     }
     evzmq__codec_check_error(out_error, size);

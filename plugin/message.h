@@ -147,7 +147,7 @@ int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
 void evzmq__part_init(struct evzmq__part *part);
 
 /* Prepares a part for sending: fills its zmq_msg_t with a copy of some bytes, or with room for
- * them. Return 0, or -1 with ENOMEM. */
+ * them, in place of what was in it. Return 0, or -1 with ENOMEM; then it is empty. */
 int evzmq__part_fill(struct evzmq__part *part, const void *data, size_t size);
 int evzmq__part_reserve(struct evzmq__part *part, size_t size, void **out_data);
 

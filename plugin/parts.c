@@ -31,13 +31,17 @@ void evzmq__part_point_inside(struct evzmq__part *part)
 
 int evzmq__part_reserve(struct evzmq__part *part, size_t size, void **out_data)
 {
-    zmq_msg_t fresh;
-    if (zmq_msg_init_size(&fresh, size) < 0) {
+    (void)zmq_msg_close(&part->msg);
+    if (zmq_msg_init_size(&part->msg, size) < 0) {
+        evzmq__part_init(part);
+        errno = ENOMEM;
         return -1;
     }
-    (void)zmq_msg_move(&part->msg, &fresh);
-    evzmq__part_point_inside(part);
-    *out_data = zmq_msg_data(&part->msg);
+    void *data = zmq_msg_data(&part->msg);
+    part->data = data;
+    part->size = size;
+    part->outside = false;
+    *out_data = data;
     return 0;
 }
 
@@ -142,7 +146,10 @@ int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket,
         return 0;
     }
     for (size_t i = *parts_sent; i < count; i++) {
-        if (send_copy(&parts[i], zmq_socket, flags_of(i, count)) < 0) {
+        /* With the last part all are accepted, so it is given away; refused, it is still there. */
+        const bool is_last = i + 1 == count && !parts[i].outside;
+        if ((is_last ? send_part(&parts[i].msg, zmq_socket, 0)
+                     : send_copy(&parts[i], zmq_socket, flags_of(i, count))) < 0) {
             const int error = errno;
             *parts_sent = error == EINTR || error == ENOMEM ? i : 0;
             if (error == EAGAIN && i > 0) {

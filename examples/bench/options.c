@@ -14,8 +14,8 @@
 
 #include "report.h"
 
-static const char *const mode_names[] = {"throughput", "latency",  "decode",
-                                         "encode",     "fairness", "idle"};
+static const char *const mode_names[] = {"throughput", "latency", "decode", "encode",
+                                         "fairness",   "idle",    "fan-in"};
 static const char *const transport_names[] = {"ipc", "tcp", "inproc"};
 static const char *const type_names[] = {"query", "query_result", "stream_chunk"};
 static const char *const codec_names[] = {"raw", "msgpack", "typed"};
@@ -37,15 +37,19 @@ static const char usage[] =
     "  decode, encode        the codecs alone, without any socket\n"
     "  fairness              how late a 1 ms timer is while a peer floods a socket\n"
     "  idle                  what sockets cost that do nothing\n"
+    "  fan-in                answers per second of a pool of two workers, against a bare loop "
+    "that\n"
+    "                        two bare senders feed\n"
     "\n"
     "options (LIST: separated by commas)\n"
     "  --transport LIST      of ipc, tcp, inproc (there the sender is a thread); default ipc\n"
     "  --types LIST          of query, query_result, stream_chunk; default all\n"
     "  --chars LIST          sizes of the text in a record;\n"
     "                        default 32,128,512,1024,4096,16384,32768\n"
-    "  --seconds S           of one sample; default 1, with --against bare 0.2\n"
+    "  --seconds S           of one sample; default 1, with --against bare and in\n"
+    "                        mode fan-in 0.2\n"
     "  --repeat N            samples of one case, the median is shown; default 1, with --against\n"
-    "                        bare 15\n"
+    "                        bare and in mode fan-in 15\n"
     "  --codec CODEC         raw: bytes, made beforehand; msgpack: trees (default); typed: "
     "structs\n"
     "  --receive LIST        of auto (default), into, in-place, owned; several are measured in\n"
@@ -310,14 +314,14 @@ static int read_option(int option, const char *value, struct bench_options *out)
 static void set_defaults(struct bench_options *out)
 {
     static const size_t chars[] = {32, 128, 512, 1024, 4096, 16384, 32768};
-    static const size_t codec_chars[] = {32, 1024, 32768};
+    static const size_t few_chars[] = {32, 1024, 32768};
     const int only_codec = out->mode == BENCH_DECODE || out->mode == BENCH_ENCODE;
     if (out->transport_count == 0) {
         out->transports[0] = BENCH_IPC;
         out->transports[1] = BENCH_TCP;
         out->transport_count = out->mode == BENCH_LATENCY ? 2 : 1;
     }
-    if (out->type_count == 0 && out->mode == BENCH_FAIRNESS) {
+    if (out->type_count == 0 && (out->mode == BENCH_FAIRNESS || out->mode == BENCH_FAN_IN)) {
         out->types[0] = BENCH_STREAM_CHUNK;
         out->type_count = 1;
     } else if (out->type_count == 0) {
@@ -325,9 +329,9 @@ static void set_defaults(struct bench_options *out)
             out->types[out->type_count++] = (enum bench_type)i;
         }
     }
-    if (out->chars_count == 0 && only_codec) {
-        memcpy(out->chars, codec_chars, sizeof(codec_chars));
-        out->chars_count = COUNT_OF(codec_chars);
+    if (out->chars_count == 0 && (only_codec || out->mode == BENCH_FAN_IN)) {
+        memcpy(out->chars, few_chars, sizeof(few_chars));
+        out->chars_count = COUNT_OF(few_chars);
     } else if (out->chars_count == 0) {
         memcpy(out->chars, chars, sizeof(chars));
         out->chars_count = out->mode == BENCH_THROUGHPUT ? COUNT_OF(chars) : 1;

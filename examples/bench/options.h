@@ -13,7 +13,8 @@ enum bench_mode {
     BENCH_DECODE,
     BENCH_ENCODE,
     BENCH_FAIRNESS,
-    BENCH_IDLE
+    BENCH_IDLE,
+    BENCH_FAN_IN
 };
 
 enum bench_transport { BENCH_IPC, BENCH_TCP, BENCH_INPROC, BENCH_TRANSPORTS };

@@ -109,7 +109,7 @@ static void pack_stream_chunk(const struct record_source *source, msgpack_packer
     msgpack_pack_map(packer, 0);
 }
 
-static void pack_record(struct record_source *source)
+void record_source_pack(struct record_source *source)
 {
     msgpack_packer packer;
     msgpack_packer_init(&packer, &source->bytes, msgpack_sbuffer_write);
@@ -189,7 +189,7 @@ size_t record_source_next(struct record_source *source)
         return next_typed(source);
     }
     if (source->form == RECORD_PACKED || source->made_id.length != source->id.length) {
-        pack_record(source);
+        record_source_pack(source);
         source->made_id.length = source->id.length;
     } else {
         memcpy(source->bytes.data + id_offset(source->type), source->id.digits, source->id.length);

@@ -121,7 +121,7 @@ static int measure(struct run *run, struct measured_case *measured, size_t subje
     }
     struct meter meter;
     struct record_check check;
-    meter_init(&meter, peer, throughput_seconds(run->options));
+    meter_init(&meter, &peer, 1, throughput_seconds(run->options));
     record_check_init(&check, measured->type, measured->chars);
     if (peer_begin(peer, &order) != 0) {
         (void)zmq_close(socket);

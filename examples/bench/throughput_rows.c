@@ -2,49 +2,31 @@
 #include "throughput.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "numbers.h"
 #include "records.h"
 
-/* The median and the extremes of something that has a value a repeat. */
-struct spread {
-    double median;
-    double min;
-    double max;
-};
-
-/* Copies, since the order of the repeats is needed again. */
-static struct spread spread_of(const struct measured_case *measured, const double *values)
+static struct numbers_spread spread_of(const struct measured_case *measured, const double *values)
 {
-    memcpy(measured->scratch, values, measured->repeat * sizeof(*values));
-    struct spread spread = {.median = numbers_median(measured->scratch, measured->repeat)};
-    spread.min = measured->scratch[0];
-    spread.max = measured->scratch[measured->repeat - 1];
-    return spread;
+    return numbers_spread_of(values, measured->repeat, measured->scratch);
 }
 
 /* The ratio of two receivers, repeat by repeat. */
-static struct spread ratio_of(const struct measured_case *measured, size_t subject, size_t base)
+static struct numbers_spread ratio_of(const struct measured_case *measured, size_t subject,
+                                      size_t base)
 {
-    double *ratios = measured->scratch;
-    for (size_t i = 0; i < measured->repeat; i++) {
-        ratios[i] = measured->recv_rates[subject][i] / measured->recv_rates[base][i];
-    }
-    struct spread spread = {.median = numbers_median(ratios, measured->repeat)};
-    spread.min = ratios[0];
-    spread.max = ratios[measured->repeat - 1];
-    return spread;
+    return numbers_ratio_of(measured->recv_rates[subject], measured->recv_rates[base],
+                            measured->repeat, measured->scratch);
 }
 
 /* The numbers of one line. */
 struct line {
     size_t subject;
-    struct spread recv;
-    struct spread issue;
-    struct spread bare; /* the rest: against the bare loop only */
-    struct spread ratio;
-    struct spread control;
+    struct numbers_spread recv;
+    struct numbers_spread issue;
+    struct numbers_spread bare; /* the rest: against the bare loop only */
+    struct numbers_spread ratio;
+    struct numbers_spread control;
 };
 
 static struct line line_of(const struct bench_options *options,

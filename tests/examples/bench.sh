@@ -107,6 +107,16 @@ fairness_runs() {
     lines_have mode timers late_p50_us late_p99_us late_max_us control_p99_us flood_ratio
 }
 
+# TRANSPORT
+fan_in_counts_every_answer_over() {
+    bench fan-in --repeat 2 --chars 32,1024 --transport "$1" --format json
+    lines_have mode type chars bytes transport workers repeat recv_rate lost bare_rate ratio \
+        ratio_min ratio_max control control_min ratio_of_control
+    has 2 out "\"mode\":\"fan-in\",.*\"transport\":\"$1\",.*\"lost\":0,"
+    bench fan-in --repeat 1 --chars 0
+    has 1 out '^StreamChunk +0 chars .*: pool= *[0-9,]+ answers/s, bare= *[0-9,]+ msg/s, ratio '
+}
+
 what_is_not_implemented_is_refused() {
     refuses 2 "--pack is not implemented" "$echo_bench" --pack 65536
     refuses 2 "--svg is not implemented" "$echo_bench" --svg picture.svg
@@ -114,6 +124,7 @@ what_is_not_implemented_is_refused() {
     refuses 2 "not implemented" "$echo_bench" latency --against bare
     refuses 2 "not implemented" "$echo_bench" latency --transport inproc
     refuses 2 "not implemented" "$echo_bench" fairness --transport tcp
+    refuses 2 "not implemented" "$echo_bench" fan-in --transport inproc
 }
 
 bad_options_end_with_status_2() {
@@ -152,6 +163,8 @@ claim latency_runs
 claim the_codecs_alone_run decode
 claim the_codecs_alone_run encode
 claim fairness_runs
+claim fan_in_counts_every_answer_over ipc
+claim fan_in_counts_every_answer_over tcp
 claim what_is_not_implemented_is_refused
 claim bad_options_end_with_status_2
 claim help_ends_with_status_0
