@@ -147,6 +147,7 @@ struct evzmq_socket {
     unsigned pause; /* EVZMQ__PAUSE_* */
     unsigned recheck_usec; /* the delay of the next recheck; see arrange_recheck() */
     int terminal_error; /* ETERM or ENOTSOCK, once reported */
+    unsigned short_way_max; /* see evzmq__socket_choose_way() */
     unsigned char mode; /* enum evzmq_receive_mode */
     bool close_on_free;
     bool write_enabled;
@@ -232,6 +233,10 @@ enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error);
 
 /* Receives and delivers until there is nothing left or the budget is spent. */
 enum evzmq__drain_stop evzmq__pass_receive(struct evzmq__pass *pass);
+
+/* To be called when the receive mode or the limits were set: chooses up to how many bytes a message
+ * of one part may go the short way through a pass. 0: none may. */
+void evzmq__socket_choose_way(struct evzmq_socket *socket);
 
 /* Sets the envelope of a received message, as its socket's type has it. */
 void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_message *message);
