@@ -54,6 +54,9 @@ msgpack       4
 scan          4
 cursor        4
 records       4
+batch         4
+prefixes      4
+pubframe      4
 schema        4
 schema_decode 4
 schema_encode 4
@@ -76,10 +79,15 @@ pool_recv     6
 pool_send     6
 pool_workers  6
 process       6
+publisher     6
+publisher_send 6
 ready         6
 request       6
 request_recv  6
 request_send  6
+subscriber    6
+subscriber_deliver 6
+subscriber_latest 6
 worker        6
 worker_join   6
 '

@@ -142,6 +142,7 @@ struct evzmq_socket *evzmq_socket_new(struct event_base *base, void *zmq_socket,
     if (make_router_speak(socket) < 0 || watch(socket) < 0) {
         goto fail_attachment;
     }
+    evzmq__socket_choose_way(socket);
     socket->base->sockets++;
     if (socket->close_on_free) {
         limit_linger(socket);

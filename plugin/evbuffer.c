@@ -56,7 +56,7 @@ int evzmq_message_part_to_evbuffer(struct evzmq_message *message, size_t part, s
         return -1;
     }
     struct evzmq__part *source = &message->parts[part];
-    if (source->size >= EVZMQ_ZERO_COPY_MIN) {
+    if (evzmq__part_shares(source)) {
         return refer_to_part(source, out);
     }
     if (source->size > 0 && evbuffer_add(out, evzmq__part_data(source), source->size) < 0) {

@@ -415,7 +415,7 @@ static int copy_parts(struct evzmq_message *to, struct evzmq_message *from)
 {
     size_t small = 0;
     for (size_t i = 0; i < from->part_count; i++) {
-        small += from->parts[i].size < EVZMQ_ZERO_COPY_MIN ? align_up(from->parts[i].size) : 0;
+        small += evzmq__part_shares(&from->parts[i]) ? 0 : align_up(from->parts[i].size);
     }
     unsigned char *at = NULL;
     if (small > 0) {
@@ -431,7 +431,7 @@ static int copy_parts(struct evzmq_message *to, struct evzmq_message *from)
             return -1;
         }
         struct evzmq__part *part = &to->parts[i];
-        if (source->size >= EVZMQ_ZERO_COPY_MIN) {
+        if (evzmq__part_shares(source)) {
             if (share_part(part, source) < 0) {
                 return -1;
             }

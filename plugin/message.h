@@ -188,35 +188,65 @@ void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from);
 int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
                       bool *out_restarted);
 
+/* Whether another message can share a part's bytes instead of copying them: its zmq_msg_t has them,
+ * alone or among others, which that of a record within somebody else's part has not. */
+static inline bool evzmq__part_shares(const struct evzmq__part *part)
+{
+    const size_t held = zmq_msg_size(&part->msg);
+    if (part->size < EVZMQ_ZERO_COPY_MIN || held <= part->size) {
+        return part->size >= EVZMQ_ZERO_COPY_MIN && held == part->size;
+    }
+    const uintptr_t start = (uintptr_t)zmq_msg_data((zmq_msg_t *)&part->msg);
+    return (uintptr_t)part->data - start <= held - part->size;
+}
+
 /* The bytes of a part, which are never NULL. */
 static inline const void *evzmq__part_data(const struct evzmq__part *part)
 {
     return part->data != NULL ? part->data : zmq_msg_data((zmq_msg_t *)&part->msg);
 }
 
-/* Nearly every message has one part and is within the limits: that path is short and inlined. */
+/* A simple message was received: one part of this size, whose bytes lie at `data`, outside of its
+ * zmq_msg_t, or in that where `data` is NULL. */
+static inline void evzmq__message_set_single(struct evzmq_message *message,
+                                             struct evzmq__part *part, size_t size,
+                                             const void *data)
+{
+    part->data = data;
+    part->size = size;
+    part->outside = data != NULL;
+    message->part_count = 1;
+    message->size = size;
+    message->has_envelope = false;
+    message->has_error = false;
+    message->codec = NULL;
+    message->value = NULL;
+}
+
+/* Goes on where zmq_msg_recv() for the first part of a simple message gave `result`. Nearly every
+ * message has one part and is within the limits: that path is short and inlined. */
+static inline enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message,
+                                                        void *zmq_socket,
+                                                        const struct evzmq__message_limits *limits,
+                                                        int result)
+{
+    struct evzmq__part *part = message->parts;
+    if (result < 0 || result == INT_MAX || zmq_msg_more(&part->msg) != 0 ||
+        (limits->bytes != 0 && (size_t)result > limits->bytes)) {
+        return evzmq__message_recv_any(message, zmq_socket, limits, true, result);
+    }
+    evzmq__message_set_single(message, part, (size_t)result, NULL);
+    return EVZMQ__RECV_WHOLE;
+}
+
 static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
                                                    const struct evzmq__message_limits *limits)
 {
     if (!message->is_simple) {
         return evzmq__message_recv_any(message, zmq_socket, limits, false, 0);
     }
-    struct evzmq__part *part = message->parts;
-    const int result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
-    if (result < 0 || result == INT_MAX || zmq_msg_more(&part->msg) != 0 ||
-        (limits->bytes != 0 && (size_t)result > limits->bytes)) {
-        return evzmq__message_recv_any(message, zmq_socket, limits, true, result);
-    }
-    part->data = NULL;
-    part->size = (size_t)result;
-    part->outside = false;
-    message->part_count = 1;
-    message->size = (size_t)result;
-    message->has_envelope = false;
-    message->has_error = false;
-    message->codec = NULL;
-    message->value = NULL;
-    return EVZMQ__RECV_WHOLE;
+    const int result = zmq_msg_recv(&message->parts->msg, zmq_socket, ZMQ_DONTWAIT);
+    return evzmq__message_recv_rest(message, zmq_socket, limits, result);
 }
 
 #endif /* EVZMQ_PLUGIN_MESSAGE_H */

@@ -185,6 +185,7 @@ int evzmq_socket_set_receive_mode(struct evzmq_socket *socket, enum evzmq_receiv
     case EVZMQ_RECEIVE_IN_PLACE:
     case EVZMQ_RECEIVE_OWNED:
         socket->mode = (unsigned char)mode;
+        evzmq__socket_choose_way(socket);
         return 0;
     default:
         return refuse(EINVAL);
@@ -203,6 +204,7 @@ int evzmq_socket_set_max_message(struct evzmq_socket *socket, size_t bytes, size
     const bool drops = policy == EVZMQ_OVERSIZE_DROP;
     socket->limits.bytes = drops ? bytes : 0;
     socket->limits.parts = drops ? parts : 0;
+    evzmq__socket_choose_way(socket);
     return 0;
 }
 

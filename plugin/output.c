@@ -71,8 +71,12 @@ static enum evzmq__step flush_step(void *arg, size_t *out_bytes)
         return EVZMQ__STEP_PAUSED;
     }
     bool restarted = false;
-    const int result = evzmq__parts_send(message->parts, message->part_count, socket->zmq_socket,
-                                         &message->parts_sent, &restarted);
+    int result = evzmq__parts_send(message->parts, message->part_count, socket->zmq_socket,
+                                   &message->parts_sent, &restarted);
+    if (result < 0 && errno == EAGAIN && socket->sheds) {
+        result =
+            evzmq__socket_shed(socket, message->parts, message->part_count, &message->parts_sent);
+    }
     const int error = errno;
     socket->touched = true;
     socket->counters.restarts += restarted;

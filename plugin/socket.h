@@ -129,6 +129,7 @@ struct evzmq__counters {
     uint64_t writes_refused;
     uint64_t writes_after_shutdown;
     uint64_t restarts;
+    uint64_t sheds; /* see evzmq__socket_shed() */
     uint64_t decode_errors[EVZMQ_DECODE_KINDS];
 };
 
@@ -151,6 +152,7 @@ struct evzmq_socket {
     unsigned pause; /* EVZMQ__PAUSE_* */
     unsigned recheck_usec; /* the delay of the next recheck; see arrange_recheck() */
     int terminal_error; /* ETERM or ENOTSOCK, once reported */
+    unsigned short_way_max; /* see evzmq__socket_choose_way() */
     unsigned char mode; /* enum evzmq_receive_mode */
     bool close_on_free;
     bool write_enabled;
@@ -160,6 +162,7 @@ struct evzmq_socket {
     bool mid_message; /* the first queued message is half with libzmq: nothing may come between */
     bool reply_due; /* REP: a request waits for its reply */
     bool default_read_messages; /* the user left that budget to us */
+    bool sheds; /* PUB and XPUB: what one subscriber has no room for goes to the others */
 
     struct evzmq__message_limits limits;
     struct evzmq__budget read_budget;
@@ -254,6 +257,10 @@ enum evzmq__step evzmq__pass_receive_failed(struct evzmq__pass *pass, int error)
 /* Makes the arena of decoded values, where there is none. Returns 0, or -1 with ENOMEM. */
 int evzmq__base_prepare_arena(struct evzmq__base *base);
 
+/* To be called when the receive mode or the limits were set: chooses up to how many bytes a message
+ * of one part may go the short way through a pass. 0: none may. */
+void evzmq__socket_choose_way(struct evzmq_socket *socket);
+
 /* Sets the envelope of a received message, as its socket's type has it. */
 void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_message *message);
 
@@ -307,6 +314,13 @@ int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *part
 /* Queues a message, whose entry's bytes are set, whatever the limits of the queue. Returns 0 with
  * the message taken over, or -1 with ENOMEM. */
 int evzmq__socket_enqueue(struct evzmq_socket *socket, struct evzmq_message *message);
+
+/* After EAGAIN on a PUB or XPUB socket that does not drop (ZMQ_XPUB_NODROP) and sheds: sends all
+ * the same, to those who have room. libzmq then takes a full subscriber off its list until that has
+ * read half of its high water mark, and says nothing more of it meanwhile; so what is counted is
+ * how often that begins. Returns as evzmq__parts_send(). */
+int evzmq__socket_shed(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                       size_t *parts_sent);
 
 /* receive.c */
 

@@ -40,6 +40,23 @@ int evzmq__socket_check_writable(struct evzmq_socket *socket)
     return 0;
 }
 
+int evzmq__socket_shed(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                       size_t *parts_sent)
+{
+    const int off = 0;
+    const int on = 1;
+    bool restarted = false;
+    if (zmq_setsockopt(socket->zmq_socket, ZMQ_XPUB_NODROP, &off, sizeof(off)) < 0) {
+        return -1;
+    }
+    const int result = evzmq__parts_send(parts, count, socket->zmq_socket, parts_sent, &restarted);
+    const int error = errno;
+    (void)zmq_setsockopt(socket->zmq_socket, ZMQ_XPUB_NODROP, &on, sizeof(on));
+    socket->counters.sheds += result == 0;
+    errno = error;
+    return result;
+}
+
 /* Sends now. On failure with EAGAIN libzmq was asked twice: its first answer may only mean that it
  * has not processed its commands for a while, which reading ZMQ_EVENTS makes it do. */
 int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
@@ -54,6 +71,9 @@ int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *part
         errno = EAGAIN;
         if (events > 0 && (events & ZMQ_POLLOUT) != 0) {
             result = evzmq__parts_send(parts, count, socket->zmq_socket, parts_sent, &restarted);
+        }
+        if (result < 0 && errno == EAGAIN && socket->sheds) {
+            result = evzmq__socket_shed(socket, parts, count, parts_sent);
         }
     }
     socket->counters.restarts += restarted;

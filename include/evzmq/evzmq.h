@@ -14,6 +14,7 @@
 #include <evzmq/packing.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
+#include <evzmq/pubsub.h>
 #include <evzmq/records.h>
 #include <evzmq/request.h>
 #include <evzmq/schema.h>
