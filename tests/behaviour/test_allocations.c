@@ -178,18 +178,17 @@ static void count_record(struct evzmq_socket *socket, struct evzmq_message *mess
     *(size_t *)arg += 1;
 }
 
+/* All of them are received every now and then: how many frames are under way, which is what memory
+ * is for, does not depend on how fast the machine is. */
 static void pump_records(struct event_base *base, struct evzmq_socket *out, size_t *received,
                          size_t count)
 {
-    const size_t wanted = *received + count;
-    for (size_t i = 0; i < count; i++) {
+    const size_t before = *received;
+    for (size_t i = 1; i <= count; i++) {
         assert_int_equal(evzmq_socket_write_value(out, &chunk), 0);
-        if (i % 1000 == 999) {
+        while (i % 1000 == 0 && *received < before + i) {
             (void)event_base_loop(base, EVLOOP_ONCE);
         }
-    }
-    while (*received < wanted) {
-        (void)event_base_loop(base, EVLOOP_ONCE);
     }
 }
 
