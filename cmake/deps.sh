@@ -5,7 +5,7 @@
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
 # test:  these and cmocka
-# ci:    these and a C++ compiler, clang, clang-format and valgrind
+# ci:    these, a C++ compiler, clang, clang-format, valgrind, and Python with zmq and msgpack
 #
 # Does nothing where all is there. Needs root or a sudo that asks for no password, except with brew.
 set -u
@@ -14,7 +14,8 @@ group=${1:-build}
 case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
 test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka" ;;
-ci) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka cxx clang clang-format valgrind" ;;
+ci) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka cxx clang clang-format valgrind
+    python" ;;
 *)
     echo "usage: sh cmake/deps.sh [build | test | ci]" >&2
     exit 2
@@ -81,6 +82,8 @@ present() {
     cxx) have c++ || have g++ ;;
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
+    # brew's Python has no such packages; the one test that needs them is skipped there.
+    python) [ "$(uname)" = Darwin ] || /usr/bin/python3 -c 'import msgpack, zmq' 2>/dev/null ;;
     valgrind) valgrind -q true >/dev/null 2>&1 ;; # Without libc's symbols it does not start.
     esac
 }
@@ -117,6 +120,7 @@ apt_name() {
     cmocka) echo libcmocka-dev ;;
     cxx) echo g++ ;;
     clang-format) first_known apt-cache show -- clang-format-14 clang-format ;;
+    python) echo python3 python3-msgpack python3-zmq ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) echo "$1" ;;
     esac
@@ -132,6 +136,7 @@ dnf_name() {
     cmocka) echo libcmocka-devel ;;
     cxx) echo gcc-c++ ;;
     clang-format) echo clang-tools-extra ;;
+    python) echo python3 python3-msgpack python3-zmq ;;
     *) echo "$1" ;;
     esac
 }
@@ -142,6 +147,7 @@ pacman_name() {
     libzmq) echo zeromq ;;
     msgpack) echo msgpack-c ;;
     clang-format) echo clang ;;
+    python) echo python python-msgpack python-pyzmq ;;
     *) echo "$1" ;;
     esac
 }

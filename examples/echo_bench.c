@@ -10,9 +10,7 @@
 static int refuse_unimplemented(const struct bench_options *options)
 {
     const char *what = NULL;
-    if (options->pack_bytes != 0) {
-        what = "--pack";
-    } else if (options->svg_path != NULL) {
+    if (options->svg_path != NULL) {
         what = "--svg";
     } else if (options->against_bare && options->mode != BENCH_THROUGHPUT) {
         what = "--against in another mode than throughput";
@@ -46,6 +44,8 @@ int main(int argc, char **argv)
         return mode_encode(&options, &report);
     case BENCH_FAIRNESS:
         return mode_fairness(&options, &report);
+    case BENCH_FAN_IN:
+        return mode_fan_in(&options, &report);
     case BENCH_IDLE:
         return mode_idle(&options, &report);
     default:

@@ -59,4 +59,10 @@ void evzmq__context_remove_child(struct evzmq_context *context);
 struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,
                                          const void *zmq_socket);
 
+/* Calls zmq_bind(3), zmq_connect(3) or zmq_unbind(3), and again where a signal interrupts it:
+ * libzmq processes what its threads have for the socket first and fails with EINTR before it has
+ * done anything. */
+int evzmq__endpoint_call(int (*function)(void *, const char *), void *zmq_socket,
+                         const char *endpoint);
+
 #endif /* EVZMQ_PLUGIN_CONTEXT_H */

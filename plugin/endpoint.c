@@ -11,6 +11,7 @@
 #include "base.h"
 #include "descriptors.h"
 #include "ipcpath.h"
+#include "message.h"
 
 #define IPC "ipc://"
 #define TCP "tcp://"
@@ -45,6 +46,17 @@ static struct evzmq__owned *check(struct evzmq_context *context, const void *zmq
     return owned;
 }
 
+int evzmq__endpoint_call(int (*function)(void *, const char *), void *zmq_socket,
+                         const char *endpoint)
+{
+    int result = -1;
+    int tries = 0;
+    do {
+        result = function(zmq_socket, endpoint);
+    } while (result < 0 && errno == EINTR && ++tries < EVZMQ__EINTR_RETRIES);
+    return result;
+}
+
 static int get_heartbeat(void *zmq_socket, int *out)
 {
     size_t size = sizeof(*out);
@@ -64,7 +76,7 @@ static int call_libzmq(const struct evzmq__owned *owned, const char *endpoint,
     if (beats && zmq_setsockopt(zmq_socket, ZMQ_HEARTBEAT_IVL, &interval, sizeof(interval)) < 0) {
         return -1;
     }
-    const int result = function(zmq_socket, endpoint);
+    const int result = evzmq__endpoint_call(function, zmq_socket, endpoint);
     if (beats) {
         const int error = errno;
         (void)zmq_setsockopt(zmq_socket, ZMQ_HEARTBEAT_IVL, &before, sizeof(before));
@@ -100,7 +112,7 @@ static int bind_plain(struct evzmq_context *context, struct evzmq__owned *owned,
     char *const copy = is_known ? copy_text(actual) : NULL;
     if (copy == NULL) {
         const int error = errno;
-        (void)zmq_unbind(zmq_socket, is_known ? actual : endpoint);
+        (void)evzmq__endpoint_call(zmq_unbind, zmq_socket, is_known ? actual : endpoint);
         errno = error;
         return fail_endpoint(context, "cannot bind", endpoint);
     }
@@ -141,7 +153,7 @@ static int bind_ipc(struct evzmq_context *context, struct evzmq__owned *owned, c
     }
     memcpy(endpoint + sizeof(IPC) - 1, claim->path, strlen(claim->path) + 1);
     char *const copy = copy_text(endpoint);
-    if (copy == NULL || zmq_bind(owned->zmq_socket, endpoint) < 0) {
+    if (copy == NULL || evzmq__endpoint_call(zmq_bind, owned->zmq_socket, endpoint) < 0) {
         const int error = errno;
         /* libzmq leaves the file when listening fails. In the private directory it is ours. */
         if (claim->lock < 0 && claim->path[0] != '@') {

@@ -157,8 +157,12 @@ static void clear_leftovers(const char *parent)
  * between, as it may until the lock is there; or -1 with errno. */
 static int make_once(struct evzmq__ipcdir *directory, const char *parent)
 {
-    (void)snprintf(directory->path, sizeof(directory->path), "%s%s" PREFIX "XXXXXX", parent,
-                   parent[1] == '\0' ? "" : "/");
+    const int length = snprintf(directory->path, sizeof(directory->path), "%s%s" PREFIX "XXXXXX",
+                                parent, parent[1] == '\0' ? "" : "/");
+    if (length < 0 || (size_t)length >= sizeof(directory->path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
     if (mkdtemp(directory->path) == NULL) {
         return -1;
     }
@@ -231,14 +235,23 @@ int evzmq__ipcdir_name(struct evzmq__ipcdir *directory, char *out_path,
                        struct evzmq__errortext *text)
 {
     const size_t size = sizeof(directory->path);
-    const int length = snprintf(out_path, size, "%s/%lu", directory->path, directory->next);
-    if (length < 0 || (size_t)length >= size) {
-        return evzmq__errortext_set(text, ENAMETOOLONG,
-                                    "no room for another name in %d bytes, the limit of an ipc "
-                                    "path: %s",
-                                    EVZMQ_CONTEXT_IPC_PATH_MAX, directory->path);
+    struct stat status;
+    /* libzmq goes by the path, and removes whatever is at it before it binds. */
+    if (!is_still(AT_FDCWD, directory->path, directory->descriptor)) {
+        return evzmq__errortext_set(text, ENOENT,
+                                    "the directory for ipc sockets was removed or replaced: %s",
+                                    directory->path);
     }
-    directory->next++;
+    do {
+        const int length = snprintf(out_path, size, "%s/%lu", directory->path, directory->next);
+        if (length < 0 || (size_t)length >= size) {
+            return evzmq__errortext_set(text, ENAMETOOLONG,
+                                        "no room for another name in %d bytes, the limit of an ipc "
+                                        "path: %s",
+                                        EVZMQ_CONTEXT_IPC_PATH_MAX, directory->path);
+        }
+        directory->next++;
+    } while (lstat(out_path, &status) == 0);
     return 0;
 }
 

@@ -28,8 +28,9 @@ struct evzmq__ipcdir {
 int evzmq__ipcdir_make(struct evzmq__ipcdir *directory, const char *parent,
                        struct evzmq__errortext *text);
 
-/* Writes a path in the directory that was never used before into EVZMQ_CONTEXT_IPC_PATH_MAX + 1
- * bytes. Returns 0, or -1 with ENAMETOOLONG and a text. */
+/* Writes a path in the directory that was never used before, and at which nothing is, into
+ * EVZMQ_CONTEXT_IPC_PATH_MAX + 1 bytes. Returns 0, or -1 with ENAMETOOLONG or ENOENT (the path
+ * leads to the directory no longer) and a text. */
 int evzmq__ipcdir_name(struct evzmq__ipcdir *directory, char *out_path,
                        struct evzmq__errortext *text);
 

@@ -30,10 +30,15 @@
 
 #define EVZMQ__MS UINT64_C(1000000) /* in nanoseconds */
 
-/* A time in nanoseconds. */
+/* The longest time, in seconds: 34 years, so that a time from now on does not wrap around. */
+#define EVZMQ__SECONDS_MAX (INT32_MAX / 2)
+
+/* A time in nanoseconds, which may be added to the clock's. */
 static inline uint64_t evzmq__time_ns(const struct timeval *time)
 {
-    return (uint64_t)time->tv_sec * UINT64_C(1000000000) + (uint64_t)time->tv_usec * 1000;
+    const uint64_t seconds =
+        time->tv_sec < EVZMQ__SECONDS_MAX ? (uint64_t)time->tv_sec : EVZMQ__SECONDS_MAX;
+    return seconds * UINT64_C(1000000000) + (uint64_t)time->tv_usec * 1000;
 }
 
 struct evzmq__pool_worker {
@@ -49,6 +54,7 @@ struct evzmq__pool_worker {
     uint64_t started_at;
     uint64_t up_at;
     uint64_t seen_at; /* 0: never */
+    uint64_t lost_at; /* LOSING: when the end of its process was noticed */
     bool suspected; /* silent when last looked at */
     uint64_t due_at; /* LOSING: when to report; WAITING: when to start; else EVZMQ__NEVER */
     uint64_t due_limit; /* LOSING: due_at is not put off beyond this */
@@ -57,6 +63,9 @@ struct evzmq__pool_worker {
     bool term_sent; /* SIGTERM, SIGKILL: in the course of a shutdown */
     bool kill_sent;
     bool refused; /* a send failed with EAGAIN since the last EVZMQ_POOL_EVENT_WRITABLE */
+    bool greeted; /* it has said that it is connected, since its start or loss */
+    bool reconnected; /* it has said so again, which is not reported yet */
+    uint64_t written_off; /* and the requests that it may have lost meanwhile */
     bool end_queued; /* the word to end is in the queue, or went out */
     unsigned delay_ms; /* before the next restart */
 
@@ -102,6 +111,8 @@ struct evzmq_pool {
     struct evzmq_socket *ready;
     struct evzmq__timer *timer;
     bool attention; /* the timer is to fire in the next turn of the loop */
+    uint64_t answers_at; /* when the pass began that delivers answers now, */
+    uint64_t answers_pass; /* and which one that is */
 
     struct evzmq_pool_options options; /* without pointers, with the defaults filled in */
     char **argv; /* one more than the user's: room for the connection string, and NULL */
@@ -179,7 +190,10 @@ void evzmq__worker_tick(struct evzmq__pool_worker *worker, uint64_t now);
 uint64_t evzmq__worker_next(const struct evzmq__pool_worker *worker);
 
 /* Notes that a message of the worker came. */
-void evzmq__worker_seen(struct evzmq__pool_worker *worker);
+void evzmq__worker_seen(struct evzmq__pool_worker *worker, uint64_t now);
+
+/* Notes that the worker says it is connected. */
+void evzmq__worker_connected(struct evzmq__pool_worker *worker);
 
 /* Requests that went to the worker since its start and were not answered. */
 uint64_t evzmq__worker_unanswered(const struct evzmq__pool_worker *worker);
@@ -203,7 +217,7 @@ void evzmq__check_tick(struct evzmq_pool *pool, uint64_t now);
 void evzmq__ending_tick(struct evzmq_pool *pool, uint64_t now);
 
 /* An answer came: a shutdown that waits for the last ones waits a little longer. */
-void evzmq__ending_seen(struct evzmq_pool *pool);
+void evzmq__ending_seen(struct evzmq_pool *pool, uint64_t now);
 
 /* When something is due for them next. */
 uint64_t evzmq__check_next(const struct evzmq_pool *pool);

@@ -162,9 +162,16 @@ void evzmq__pool_send_end(struct evzmq__pool_worker *worker)
     }
 }
 
+/* Whether a send that was refused would be taken now. A queue that is not empty has its own word to
+ * give when it is (evzmq__pool_writable). */
+static bool takes_again(const struct evzmq__pool_worker *worker)
+{
+    return !is_hopeless(worker) && has_credit(worker) && worker->requests->queue.messages == 0;
+}
+
 void evzmq__pool_report_writable(struct evzmq__pool_worker *worker)
 {
-    if (!worker->refused || !has_credit(worker) || worker->pool->ending.begun) {
+    if (!worker->refused || !takes_again(worker) || worker->pool->ending.begun) {
         return;
     }
     worker->refused = false;

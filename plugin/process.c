@@ -56,6 +56,7 @@ static int start(pid_t *out_pid, char *const argv[])
 {
     posix_spawnattr_t attributes;
     sigset_t none;
+    sigset_t ends; /* An ignored signal stays so in a child, and this one asks it to end. */
     int error = check_program(argv[0]);
     if (error == 0) {
         error = posix_spawnattr_init(&attributes);
@@ -64,9 +65,15 @@ static int start(pid_t *out_pid, char *const argv[])
         return error;
     }
     (void)sigemptyset(&none);
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGTERM);
     error = posix_spawnattr_setsigmask(&attributes, &none);
     if (error == 0) {
-        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+        error = posix_spawnattr_setsigdefault(&attributes, &ends);
+    }
+    if (error == 0) {
+        const short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+        error = posix_spawnattr_setflags(&attributes, flags);
     }
     if (error == 0) {
         error = posix_spawn(out_pid, argv[0], NULL, &attributes, argv, environ);
@@ -88,29 +95,45 @@ int evzmq__process_start(struct evzmq__process *process, char *const argv[])
     return 0;
 }
 
+/* Reaps the process if it has ended: then si_pid is set. Returns 0, or -1 with errno. */
+static int wait_for(const struct evzmq__process *process, siginfo_t *out_end)
+{
+    const int options = WEXITED | WNOHANG;
+    int result = -1;
+#if defined(__linux__)
+    /* Where somebody else has reaped the process, its id may be that of another child by now, whose
+     * end is none of our business. Linux before 5.4 does not wait this way. */
+    if (process->fd >= 0) {
+        const idtype_t by_fd = (idtype_t)3; /* P_PIDFD, which not every C library has */
+        do {
+            result = waitid(by_fd, (id_t)process->fd, out_end, options);
+        } while (result < 0 && errno == EINTR);
+        if (result == 0 || errno == ECHILD) {
+            return result;
+        }
+    }
+#endif
+    do {
+        result = waitid(P_PID, (id_t)process->pid, out_end, options);
+    } while (result < 0 && errno == EINTR);
+    return result;
+}
+
 bool evzmq__process_reap(struct evzmq__process *process)
 {
     if (process->pid == 0) {
         return true;
     }
-    int status = 0;
-    pid_t pid;
-    do {
-        pid = waitpid(process->pid, &status, WNOHANG);
-    } while (pid < 0 && errno == EINTR);
-    if (pid == 0) {
+    siginfo_t end = {.si_pid = 0};
+    const int result = wait_for(process, &end);
+    if (result == 0 && end.si_pid == 0) {
         return false;
     }
     process->pid = 0;
-    if (pid < 0) {
-        /* ECHILD: the program ignores SIGCHLD or waits for every child; what became of this one is
-         * not to be learned. */
-        process->signalled = false;
-        process->status = -1;
-    } else {
-        process->signalled = WIFSIGNALED(status);
-        process->status = process->signalled ? WTERMSIG(status) : WEXITSTATUS(status);
-    }
+    /* ECHILD: the program ignores SIGCHLD or waits for every child; what became of this one is not
+     * to be learned. */
+    process->signalled = result == 0 && end.si_code != CLD_EXITED;
+    process->status = result == 0 ? end.si_status : -1;
     return true;
 }
 

@@ -69,7 +69,7 @@ static int take_flood(struct run *run, struct lateness *timer, double *out_rate)
     struct meter meter;
     struct record_check check;
     struct peer_result sent;
-    meter_init(&meter, run->sender, run->seconds);
+    meter_init(&meter, &run->sender, 1, run->seconds);
     record_check_init(&check, order.type, order.chars);
     const int result = adapter_receive(socket, &task, &meter, &check);
     place_clear();

@@ -20,6 +20,7 @@ int zloop_receive(void *zmq_socket, struct meter *meter);
 struct adapter_task {
     enum bench_codec codec;
     enum bench_receive receive;
+    int unpack; /* each message is a frame of many records */
     int check_bytes; /* with BENCH_RAW: look for the id in each message */
     int precise_base; /* a base with a precise clock, which costs a system call a turn more */
     struct lateness *timer; /* a timer to run on the same base; NULL for none */

@@ -48,6 +48,21 @@ double throughput_seconds(const struct bench_options *options)
     return options->against_bare ? 0.2 : 1;
 }
 
+size_t throughput_variants(const struct bench_options *options)
+{
+    return options->pack_count > 0 ? options->pack_count : options->receive_count;
+}
+
+enum bench_receive throughput_receive(const struct bench_options *options, size_t variant)
+{
+    return options->receives[options->pack_count > 0 ? 0 : variant];
+}
+
+size_t throughput_pack(const struct bench_options *options, size_t variant)
+{
+    return variant < options->pack_count ? options->packs[variant] : 0;
+}
+
 static enum record_form form_of(const struct bench_options *options)
 {
     if (options->against_bare || options->codec == BENCH_RAW) {
@@ -61,12 +76,13 @@ static int receive(const struct run *run, void *socket, size_t subject, struct m
                    struct record_check *check)
 {
     const struct bench_options *options = run->options;
-    if (subject < options->receive_count) {
+    if (subject < throughput_variants(options)) {
         /* The bare loop looks at no byte; where neither side decodes, the adapter's receiver does
          * not either, and both are checked by number and size alone. */
         const struct adapter_task task = {
             .codec = options->codec,
-            .receive = options->receives[subject],
+            .receive = throughput_receive(options, subject),
+            .unpack = throughput_pack(options, subject) != 0,
             .check_bytes = !options->against_bare,
         };
         return adapter_receive(socket, &task, meter, check);
@@ -98,7 +114,8 @@ static void judge(struct run *run, struct measured_case *measured, size_t subjec
     if (problem[0] != '\0') {
         run->wrong = 1;
         report_error("%s, %zu chars, %s: %s", record_name(measured->type), measured->chars,
-                     subject < run->options->receive_count ? "adapter" : "bare loop", problem);
+                     subject < throughput_variants(run->options) ? "adapter" : "bare loop",
+                     problem);
     }
     if (meter->messages < sent->messages) {
         measured->lost[subject] += sent->messages - meter->messages;
@@ -112,16 +129,21 @@ static int measure(struct run *run, struct measured_case *measured, size_t subje
                                .type = measured->type,
                                .chars = measured->chars,
                                .form = form_of(run->options)};
+    order.pack_bytes = throughput_pack(run->options, subject);
+    if (order.pack_bytes != 0) {
+        order.job = PEER_FLOOD_PACKED;
+    }
+    const size_t message_size = order.pack_bytes != 0 ? order.pack_bytes : order.chars;
     struct peer *peer = measured->transport == BENCH_INPROC ? run->thread : run->process;
     void *socket =
         place_bind(run->zmq_context, ZMQ_PULL, measured->transport,
-                   peer_high_water_mark(order.chars), order.endpoint, sizeof(order.endpoint));
+                   peer_high_water_mark(message_size), order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }
     struct meter meter;
     struct record_check check;
-    meter_init(&meter, peer, throughput_seconds(run->options));
+    meter_init(&meter, &peer, 1, throughput_seconds(run->options));
     record_check_init(&check, measured->type, measured->chars);
     if (peer_begin(peer, &order) != 0) {
         (void)zmq_close(socket);
@@ -175,7 +197,7 @@ static int measure_case(struct run *run, struct measured_case *measured)
 static int run_transport(struct run *run, struct measured_case *measured)
 {
     const struct bench_options *options = run->options;
-    struct summary *summaries = calloc(BENCH_RECEIVES, sizeof(*summaries));
+    struct summary *summaries = calloc(VARIANTS_MAX, sizeof(*summaries));
     if (summaries == NULL) {
         return report_error("no memory");
     }
@@ -250,7 +272,7 @@ static int start(struct run *run)
 int mode_throughput(const struct bench_options *options, struct report *report)
 {
     struct run run = {.options = options, .report = report};
-    run.subjects = options->receive_count + (options->against_bare ? 2 : 0);
+    run.subjects = throughput_variants(options) + (options->against_bare ? 2 : 0);
     int result = start(&run);
     if (result == 0) {
         result = run_transports(&run);

@@ -9,9 +9,10 @@
 #include "options.h"
 #include "report.h"
 
-/* Receivers that take turns: the adapter in each receive mode asked for, the bare loop, and the
- * bare loop again, as the control. */
-#define SUBJECTS_MAX (BENCH_RECEIVES + 2)
+/* Receivers that take turns: the adapter in each receive mode or with each size of frames asked for
+ * (its variants), the bare loop, and the bare loop again, as the control. */
+#define VARIANTS_MAX (BENCH_PACKS_MAX > BENCH_RECEIVES ? BENCH_PACKS_MAX : BENCH_RECEIVES)
+#define SUBJECTS_MAX (VARIANTS_MAX + 2)
 
 /* The samples of one case. */
 struct measured_case {
@@ -44,6 +45,11 @@ void throughput_print_case(struct report *report, const struct bench_options *op
 /* Prints the last lines of a comparison with the bare loop. */
 void throughput_print_summary(struct report *report, const struct bench_options *options,
                               enum bench_transport transport, const struct summary *summaries);
+
+/* How many variants of the adapter there are, and what each is. */
+size_t throughput_variants(const struct bench_options *options);
+enum bench_receive throughput_receive(const struct bench_options *options, size_t variant);
+size_t throughput_pack(const struct bench_options *options, size_t variant);
 
 /* How many samples a case has, and how long they are. */
 size_t throughput_repeat(const struct bench_options *options);

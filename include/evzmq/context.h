@@ -174,7 +174,8 @@ EVZMQ_API int evzmq_context_close_socket(struct evzmq_context *context, void *zm
 /**
  * Binds a socket of the context. Use evzmq_socket_touch() afterwards when it is attached.
  *
- * - "ipc://" followed by an asterisk: a new name in the context's private directory.
+ * - "ipc://" followed by an asterisk: a new name in the context's private directory. A file that
+ * somebody else put there stays; ENOENT when the directory itself was removed or replaced.
  * - "ipc:///path": refused with EADDRINUSE when something accepts connections there, or another
  * evzmq context holds it: libzmq would take the path from it and say nothing. A socket that a dead
  * process of the same user left is replaced; anything else there is left alone (EEXIST). A file

@@ -13,6 +13,11 @@
  *     event_base_free(base);
  *
  * Dispatch returns because an ended worker keeps nothing on its base.
+ *
+ * A process that a worker forks holds the worker's connections open until it ends or executes
+ * another program. When the worker ends first and is started again, ZeroMQ still takes that process
+ * for a receiver and gives it a share of the new worker's requests, which nobody reads: let forked
+ * children execute something, or end with their worker.
  */
 #ifndef EVZMQ_WORKER_H
 #define EVZMQ_WORKER_H

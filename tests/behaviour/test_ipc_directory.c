@@ -482,6 +482,79 @@ static void processes_that_come_and_go_in_one_place_do_not_disturb_each_other(vo
     place_remove(place);
 }
 
+static void make_file(const char *directory, const char *name)
+{
+    char path[256];
+    FILE *file = NULL;
+
+    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void remove_file(const char *directory, const char *name)
+{
+    char path[256];
+
+    (void)snprintf(path, sizeof path, "%s/%s", directory, name);
+    assert_ok(unlink(path)); /* It is still there. */
+}
+
+static void files_that_others_put_into_the_directory_stay(void **state)
+{
+    char place[64];
+    struct evzmq_context *context = NULL;
+    const char *directory = NULL;
+    void *pull = NULL;
+
+    place_make(place);
+    context = context_in(place);
+    directory = evzmq_context_get_directory(context);
+    assert_non_null(directory);
+    make_file(directory, "0");
+    make_file(directory, "1");
+    pull = bound_pull(context);
+    assert_works(*state, context, pull);
+    assert_ok(evzmq_context_close_socket(context, pull));
+    remove_file(directory, "0");
+    remove_file(directory, "1");
+    assert_ok(evzmq_context_free(context));
+    place_remove(place);
+}
+
+static void nothing_is_bound_where_another_directory_took_the_place_of_the_private_one(void **state)
+{
+    char place[64];
+    char other[64];
+    char aside[256];
+    struct evzmq_context *context = NULL;
+    const char *directory = NULL;
+    void *pull = NULL;
+
+    (void)state;
+    place_make(place);
+    place_make(other);
+    context = context_in(place);
+    directory = evzmq_context_get_directory(context);
+    assert_non_null(directory);
+    pull = evzmq_context_socket(context, ZMQ_PULL);
+    assert_non_null(pull);
+    (void)snprintf(aside, sizeof aside, "%s/aside", place);
+    assert_ok(rename(directory, aside));
+    assert_errno(evzmq_context_bind(context, pull, "ipc://*"), ENOENT);
+    assert_non_null(strstr(evzmq_context_get_error(context), "removed or replaced"));
+    assert_ok(symlink(other, directory));
+    assert_errno(evzmq_context_bind(context, pull, "ipc://*"), ENOENT);
+    assert_int_equal(place_count(other), 0);
+    assert_ok(unlink(directory));
+    assert_ok(rename(aside, directory));
+    assert_ok(evzmq_context_bind(context, pull, "ipc://*"));
+    close_all(context, pull);
+    place_remove(other);
+    place_remove(place);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -495,6 +568,8 @@ int main(void)
         claim(another_user_cannot_reach_an_endpoint_in_the_directory),
         claim(another_user_reaches_an_abstract_name_only_where_that_was_asked_for),
         claim(what_another_user_put_at_a_path_is_refused_and_stays),
+        claim(files_that_others_put_into_the_directory_stay),
+        claim(nothing_is_bound_where_another_directory_took_the_place_of_the_private_one),
         claim(the_next_context_clears_away_what_a_killed_process_left),
         claim(directories_of_the_living_are_not_cleared_away),
         claim(clearing_away_touches_nothing_that_is_not_a_left_directory),

@@ -104,7 +104,8 @@ a_worker_that_never_connected_is_ended_by_sigterm_and_its_requests_are_undeliver
     for (int i = 0; i < 7; i++) {
         crew_send(&crew, 0, "x");
     }
-    crew_shutdown(&crew, 400);
+    /* SIGTERM comes a second before the deadline: the loop is never that late. */
+    crew_shutdown(&crew, 4000);
     assert_int_equal(crew.report.terminated, 1);
     assert_int_equal(crew.report.undelivered, 7);
     assert_int_equal(crew.report.unanswered, 0);
@@ -202,6 +203,21 @@ static void free_during_a_shutdown_cancels_its_callback_and_kills(void **state)
     fixture_run_for(f, 20);
     crew_close(&crew);
     assert_int_equal(crew.ended, 0);
+}
+
+static void a_shutdown_with_a_deadline_beyond_the_clock_kills_nobody(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval never = {(time_t)((UINT64_C(1) << (sizeof(time_t) * 8 - 1)) - 1), 999999};
+    const struct evzmq_pool_options options = crew_options("echo");
+    struct crew crew = {0};
+
+    crew_open(f, &crew, 2, &options);
+    crew_wait_ready(&crew);
+    assert_ok(evzmq_pool_shutdown(crew.pool, &never, crew_note_end, &crew));
+    run_until(f, crew.ended);
+    assert_int_equal(crew.report.exited, 2);
+    crew_close(&crew);
 }
 
 static void a_ready_check_is_cancelled_by_a_shutdown(void **state)
@@ -304,6 +320,7 @@ int main(int argc, char **argv)
         claim(shutdown_may_be_called_in_every_callback),
         claim(a_pool_may_be_freed_when_its_shutdown_is_done_and_dispatch_ends),
         claim(free_during_a_shutdown_cancels_its_callback_and_kills),
+        claim(a_shutdown_with_a_deadline_beyond_the_clock_kills_nobody),
         claim(a_ready_check_is_cancelled_by_a_shutdown),
         claim(when_the_main_process_is_killed_its_workers_end_within_a_second_and_the_next_works),
     };

@@ -212,6 +212,24 @@ static void a_worker_that_crashes_at_every_start_is_started_ever_more_slowly(voi
     crew_close(&crew);
 }
 
+static void kill_when_ready(struct crew *crew, const struct evzmq_pool_event *event)
+{
+    if (event->type == EVZMQ_POOL_EVENT_READY) {
+        assert_int_equal(kill(crew_pid(crew, event->worker), SIGKILL), 0);
+    }
+}
+
+/* On a busy machine one may live for as long as the delay, which begins anew then. */
+static void a_worker_that_crashes_as_soon_as_it_is_ready_is_started_ever_more_slowly(void **state)
+{
+    struct fixture *const f = *state;
+    struct crew crew = {.on_event = kill_when_ready};
+
+    open_keen(f, &crew, 1, "echo", UINT_MAX);
+    run_until(f, crew.last_loss.restart_delay_ms >= 80);
+    crew_close(&crew);
+}
+
 static void a_worker_that_cannot_be_started_again_is_one_event_with_the_error(void **state)
 {
     struct fixture *const f = *state;
@@ -234,6 +252,33 @@ static void a_worker_that_cannot_be_started_again_is_one_event_with_the_error(vo
     assert_int_equal(crew.last_loss.loss, EVZMQ_POOL_LOSS_NOT_STARTED);
     assert_int_equal(crew.last_loss.error, ENOENT);
     assert_false(crew.last_loss.restarting);
+    crew_close(&crew);
+}
+
+static void have_no_memory(struct crew *crew, const struct evzmq_pool_event *event)
+{
+    (void)crew;
+    if (event->type == EVZMQ_POOL_EVENT_LOST && event->loss == EVZMQ_POOL_LOSS_KILLED) {
+        allocations_fail_at(1);
+    }
+}
+
+static void requests_are_told_lost_once_also_when_there_is_no_memory_to_start_again(void **state)
+{
+    struct fixture *const f = *state;
+    struct crew crew = {.on_event = have_no_memory};
+
+    open_keen(f, &crew, 1, "echo", 2);
+    crew_wait_ready(&crew);
+    crew_send(&crew, 0, "kill");
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_LOST] == 1);
+    assert_int_equal(crew.last_loss.unanswered, 1);
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_LOST] == 2);
+    allocations_fail_at(0);
+    assert_int_equal(crew.last_loss.loss, EVZMQ_POOL_LOSS_NOT_STARTED);
+    assert_int_equal(crew.last_loss.error, ENOMEM);
+    assert_int_equal(crew.last_loss.unanswered, 0);
+    run_until(f, crew_stats(&crew).up == 1); /* The second restart. */
     crew_close(&crew);
 }
 
@@ -335,6 +380,61 @@ static void losses_do_not_stop_a_pool_that_is_fed_all_the_time(void **state)
     crew_close(&crew);
 }
 
+/* Starts a worker as somebody else would. */
+static pid_t start_stranger(const struct crew *crew, unsigned worker)
+{
+    const struct evzmq_pool_options options = crew_options("echo");
+    const char *const connection = evzmq_pool_get_connection(crew->pool, worker);
+    const pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)execl(options.worker_argv[0], options.worker_argv[0], "--worker", "echo", connection,
+                    (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+/* Keeps what a reconnection may have cost. */
+static void keep_unanswered(struct crew *crew, const struct evzmq_pool_event *event)
+{
+    if (event->type == EVZMQ_POOL_EVENT_RECONNECTED) {
+        *(uint64_t *)crew->arg += event->unanswered;
+    }
+}
+
+static void
+a_worker_that_is_replaced_before_it_is_missed_is_told_and_gets_its_credit_back(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .silence_ms = UINT_MAX, .unanswered_max = 2};
+    uint64_t unanswered = 0;
+    struct crew crew = {.on_event = keep_unanswered, .arg = &unanswered};
+    pid_t child = 0;
+    int status = 0;
+
+    crew_open(f, &crew, 1, &options);
+    child = start_stranger(&crew, 0);
+    crew_wait_ready(&crew);
+    crew_send(&crew, 0, "mute");
+    crew_send(&crew, 0, "mute");
+    assert_errno(evzmq_pool_send(crew.pool, 0, "x", 1), EAGAIN);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    child = start_stranger(&crew, 0);
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_RECONNECTED] == 1);
+    assert_int_equal(unanswered, 2);
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_WRITABLE] == 1);
+    crew_send(&crew, 0, "x");
+    run_until(f, crew.answers == 1);
+    crew_shutdown(&crew, 20000);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    crew_close(&crew);
+}
+
 int main(int argc, char **argv)
 {
     crew_main(argc, argv);
@@ -347,11 +447,14 @@ int main(int argc, char **argv)
         claim(a_worker_that_exits_before_it_is_ready_ends_the_ready_check_at_once),
         claim(a_lost_worker_is_started_again_with_its_identity_and_its_queue),
         claim(a_worker_that_crashes_at_every_start_is_started_ever_more_slowly),
+        claim(a_worker_that_crashes_as_soon_as_it_is_ready_is_started_ever_more_slowly),
         claim(a_worker_that_cannot_be_started_again_is_one_event_with_the_error),
+        claim(requests_are_told_lost_once_also_when_there_is_no_memory_to_start_again),
         claim(sigchld_and_other_children_are_left_alone),
         claim(a_program_that_ignores_sigchld_learns_of_the_loss_without_a_status),
         claim(answers_of_a_worker_that_exits_are_not_counted_as_lost),
         claim(losses_do_not_stop_a_pool_that_is_fed_all_the_time),
+        claim(a_worker_that_is_replaced_before_it_is_missed_is_told_and_gets_its_credit_back),
     };
 
     return run_claims(tests);

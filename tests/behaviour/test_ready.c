@@ -155,6 +155,22 @@ static void a_retry_after_a_timeout_remembers_who_has_reported(void **state)
     close_for_signals(&crew, push);
 }
 
+static void a_deadline_beyond_the_clock_is_not_reached_at_once(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval never = {(time_t)((UINT64_C(1) << (sizeof(time_t) * 8 - 1)) - 1), 999999};
+    struct crew crew = {0};
+    void *const push = open_for_signals(f, &crew, 1);
+
+    assert_ok(evzmq_pool_check_ready(crew.pool, &never, crew_note_ready, &crew));
+    fixture_run_for(f, 20);
+    assert_false(crew.ready_done);
+    peer_send(push, "\x00", 1);
+    run_until(f, crew.ready_done);
+    assert_int_equal(crew.ready_error, 0);
+    close_for_signals(&crew, push);
+}
+
 static void one_check_at_a_time_and_free_cancels_it(void **state)
 {
     struct fixture *const f = *state;
@@ -229,6 +245,63 @@ static void answers_without_a_proper_header_are_told_and_counted_and_hide_no_oth
     close_for_signals(&crew, push);
 }
 
+static void answers_to_nothing_do_not_hide_requests_without_an_answer(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .silence_ms = UINT_MAX, .unanswered_max = 2};
+    char endpoint[ENDPOINT_SIZE];
+    struct crew crew = {0};
+    void *const ready = peer_new(f, ZMQ_PUSH);
+    void *const answers = peer_new(f, ZMQ_PUSH);
+    void *const requests = peer_new(f, ZMQ_PULL);
+
+    crew_open(f, &crew, 1, &options);
+    crew_endpoint(&crew, 0, "requests", endpoint);
+    peer_connect(requests, endpoint);
+    crew_endpoint(&crew, 0, "responses", endpoint);
+    peer_connect(answers, endpoint);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(zmq_send(answers, "\x00", 1, ZMQ_SNDMORE), 1);
+        assert_int_equal(zmq_send(answers, "x", 1, 0), 1);
+    }
+    run_until(f, crew.answers == 3);
+    crew_endpoint(&crew, 0, "ready", endpoint);
+    peer_connect(ready, endpoint);
+    peer_send(ready, "\x00", 1);
+    run_until(f, crew_stats(&crew).up == 1);
+    crew_send(&crew, 0, "a");
+    crew_send(&crew, 0, "b");
+    run_until(f, crew_worker_stats(&crew, 0).queued == 0);
+    assert_int_equal(crew_worker_stats(&crew, 0).unanswered, 2);
+    assert_errno(evzmq_pool_send(crew.pool, 0, "c", 1), EAGAIN); /* Nor do they give credit. */
+    peer_close(f, ready);
+    peer_close(f, answers);
+    peer_close(f, requests);
+    crew_close(&crew);
+}
+
+static void
+a_worker_is_not_said_to_take_more_while_its_queue_is_full_nor_when_it_is_lost(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .ready_ms = 50, .output_messages = 1};
+    struct crew crew = {0};
+
+    crew_open(f, &crew, 1, &options);
+    crew_send(&crew, 0, "waits, since nobody is there");
+    assert_errno(evzmq_pool_send(crew.pool, 0, "x", 1), EAGAIN);
+    check(&crew, 1);
+    run_until(f, crew.ready_done);
+    assert_int_equal(crew.events[EVZMQ_POOL_EVENT_WRITABLE], 0);
+    assert_errno(evzmq_pool_send(crew.pool, 0, "x", 1), EAGAIN);
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_LOST] == 1);
+    fixture_run_for(f, 20);
+    assert_int_equal(crew.events[EVZMQ_POOL_EVENT_WRITABLE], 0);
+    crew_close(&crew);
+}
+
 int main(int argc, char **argv)
 {
     crew_main(argc, argv);
@@ -238,9 +311,12 @@ int main(int argc, char **argv)
         claim(identities_out_of_range_and_what_is_none_are_rejected_and_counted),
         claim(there_is_one_deadline_for_all_however_many_report),
         claim(a_retry_after_a_timeout_remembers_who_has_reported),
+        claim(a_deadline_beyond_the_clock_is_not_reached_at_once),
         claim(one_check_at_a_time_and_free_cancels_it),
         claim(a_worker_of_somebody_else_that_is_silent_is_lost_and_may_come_back),
         claim(answers_without_a_proper_header_are_told_and_counted_and_hide_no_other),
+        claim(answers_to_nothing_do_not_hide_requests_without_an_answer),
+        claim(a_worker_is_not_said_to_take_more_while_its_queue_is_full_nor_when_it_is_lost),
     };
 
     return run_claims(tests);

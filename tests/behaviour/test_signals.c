@@ -43,12 +43,12 @@ static void handle(int number, void (*handler)(int number))
     assert_int_equal(sigaction(number, &action, NULL), 0);
 }
 
-static void ticks_begin(void)
+static void ticks_begin(int usec)
 {
-    const struct itimerval each_millisecond = {{0, 1000}, {0, 1000}};
+    const struct itimerval each = {{0, usec}, {0, usec}};
     atomic_store(&signals_seen, 0);
     handle(SIGALRM, count_tick);
-    assert_int_equal(setitimer(ITIMER_REAL, &each_millisecond, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &each, NULL), 0);
 }
 
 /* The handler stays: a last tick may be under way, and the watchdog's would end the test. */
@@ -159,7 +159,7 @@ static void alarm_every_millisecond_loses_nothing(void **state)
         struct probe near = {0};
         struct probe far = {0};
         open_two(f, (enum transport)transport, &near, &far);
-        ticks_begin();
+        ticks_begin(1000);
         echo(f, &near, &far);
         ticks_end();
         check_and_free(&near, &far);
@@ -246,13 +246,51 @@ static void storm_of_signals_does_not_disturb_attaching_and_freeing(void **state
     storm_end();
 }
 
+static void ignore_monitor(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
+                           void *arg)
+{
+    (void)monitor;
+    (void)event;
+    (void)arg;
+}
+
+static void alarms_do_not_disturb_binding_connecting_and_monitoring(void **state)
+{
+    struct fixture *f = *state;
+    struct evzmq_context *context = evzmq_context_new_with(f->context, NULL);
+    static const char *const endpoints[] = {"ipc://*", "tcp://127.0.0.1:*"};
+
+    assert_non_null(context);
+    ticks_begin(100);
+    for (int i = 0; i < 300; i++) {
+        void *const bound = evzmq_context_socket(context, ZMQ_PULL);
+        void *const connected = evzmq_context_socket(context, ZMQ_PUSH);
+        struct evzmq_monitor *monitor = NULL;
+
+        assert_true(bound != NULL && connected != NULL);
+        monitor = evzmq_monitor_new(f->base, f->context, connected, EVZMQ_MONITOR_CONNECTED,
+                                    ignore_monitor, NULL);
+        assert_non_null(monitor);
+        assert_ok(evzmq_context_bind(context, bound, endpoints[i % 2]));
+        assert_ok(
+            evzmq_context_connect(context, connected, evzmq_context_get_endpoint(context, bound)));
+        evzmq_monitor_free(monitor);
+        assert_ok(evzmq_context_close_socket(context, connected));
+        assert_ok(evzmq_context_close_socket(context, bound));
+    }
+    ticks_end();
+    assert_ok(evzmq_context_free(context));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         claim(storm_of_signals_loses_nothing),
         claim(storm_of_signals_loses_nothing_in_the_receive_calls),
         claim(storm_of_signals_does_not_disturb_attaching_and_freeing),
-        claim(alarm_every_millisecond_loses_nothing), /* the last: it takes the watchdog's signal */
+        /* The last: they take the watchdog's signal. */
+        claim(alarms_do_not_disturb_binding_connecting_and_monitoring),
+        claim(alarm_every_millisecond_loses_nothing),
     };
     return run_claims(tests);
 }

@@ -112,6 +112,32 @@ static void a_child_that_somebody_else_reaped_has_ended_without_a_status(void **
     evzmq__process_close(&process);
 }
 
+static void another_child_that_has_the_number_of_a_reaped_one_is_left_alone(void **state)
+{
+    struct evzmq__process process = {.fd = -1};
+    char script[] = "exit 7";
+    int status = 0;
+    pid_t other = 0;
+
+    (void)state;
+    start_shell(&process, script);
+    if (process.fd < 0) {
+        evzmq__process_wait(&process, 30000);
+        skip(); /* Without such a descriptor the two cannot be told apart. */
+    }
+    assert_true(waitpid(process.pid, &status, 0) > 0);
+    other = fork();
+    if (other == 0) {
+        _exit(5);
+    }
+    process.pid = other; /* As if the system had given the number again. */
+    assert_true(evzmq__process_reap(&process));
+    assert_int_equal(process.status, -1);
+    assert_int_equal(waitpid(other, &status, 0), other);
+    assert_int_equal(WEXITSTATUS(status), 5);
+    evzmq__process_close(&process);
+}
+
 static void no_signal_is_blocked_in_a_child(void **state)
 {
     struct evzmq__process process = {.fd = -1};
@@ -124,6 +150,21 @@ static void no_signal_is_blocked_in_a_child(void **state)
     assert_int_equal(sigprocmask(SIG_SETMASK, &all, &before), 0);
     start_shell(&process, script);
     assert_int_equal(sigprocmask(SIG_SETMASK, &before, NULL), 0);
+    assert_true(evzmq__process_wait(&process, 30000));
+    assert_true(process.signalled);
+    assert_int_equal(process.status, SIGTERM);
+    evzmq__process_close(&process);
+}
+
+static void sigterm_ends_a_child_also_of_a_program_that_ignores_it(void **state)
+{
+    struct evzmq__process process = {.fd = -1};
+    char script[] = "kill -TERM $$; exit 0";
+
+    (void)state;
+    assert_true(signal(SIGTERM, SIG_IGN) != SIG_ERR);
+    start_shell(&process, script);
+    assert_true(signal(SIGTERM, SIG_DFL) != SIG_ERR);
     assert_true(evzmq__process_wait(&process, 30000));
     assert_true(process.signalled);
     assert_int_equal(process.status, SIGTERM);
@@ -161,7 +202,9 @@ int main(int argc, char **argv)
         claim(the_same_without_process_descriptors),
         claim(what_cannot_be_started_is_an_error_and_leaves_no_child),
         claim(a_child_that_somebody_else_reaped_has_ended_without_a_status),
+        claim(another_child_that_has_the_number_of_a_reaped_one_is_left_alone),
         claim(no_signal_is_blocked_in_a_child),
+        claim(sigterm_ends_a_child_also_of_a_program_that_ignores_it),
         claim(a_pool_notices_losses_without_process_descriptors),
     };
 
