@@ -46,6 +46,7 @@ struct bench_options {
     enum bench_codec codec;
     enum bench_format format;
     int against_bare;
+    int against_zloop; /* only with against_bare */
     double seconds; /* of one sample; 0: the mode's default */
     size_t repeat; /* samples of one case; 0: the mode's default */
     size_t sockets; /* of mode idle; 0: its default */

@@ -1,6 +1,7 @@
 /*
  * The sender of packed frames: an evzmq socket on a libevent base that encodes records into frames
  * for as long as writes are taken, and goes on when the write callback says that there is room.
+ * With frames of 0 bytes the same without packing, one record a message.
  */
 #include "peer_jobs.h"
 
@@ -129,8 +130,10 @@ static void *open_socket(const struct peer_task *task)
     if (socket == NULL) {
         return NULL;
     }
-    if (place_set_up(socket, peer_high_water_mark(task->order->pack_bytes)) != 0 ||
-        zmq_connect(socket, task->order->endpoint) != 0) {
+    const struct peer_order *order = task->order;
+    const size_t bytes = order->pack_bytes != 0 ? order->pack_bytes : order->chars;
+    if (place_set_up(socket, peer_high_water_mark(bytes)) != 0 ||
+        zmq_connect(socket, order->endpoint) != 0) {
         const int error = zmq_errno();
         (void)zmq_close(socket);
         errno = error;
@@ -157,10 +160,10 @@ static int open_packer(struct packer *packer)
     }
     evzmq_socket_setcb(packer->socket, NULL, on_room, on_event, packer);
     /* A queue of two frames: enough to have one ready when ZeroMQ takes it, and small enough for
-     * the frames to stay in the processor's cache. */
+     * the frames to stay in the processor's cache. Without packing one message waits at most. */
     if (evzmq_socket_set_codec(packer->socket, packer->source.typed->codec) != 0 ||
         evzmq_socket_set_packing(packer->socket, pack, 0) != 0 ||
-        evzmq_socket_set_output_limit(packer->socket, 0, 2 * pack) != 0) {
+        evzmq_socket_set_output_limit(packer->socket, pack == 0, 2 * pack) != 0) {
         return -1;
     }
     packer->watchdog = event_new(packer->base, -1, EV_PERSIST, watch, packer);

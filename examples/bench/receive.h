@@ -13,6 +13,10 @@
  */
 int bare_receive(void *zmq_socket, struct meter *meter);
 
+/* The same on czmq's zloop, where this program was built with czmq. */
+int zloop_is_built(void);
+int zloop_receive(void *zmq_socket, struct meter *meter);
+
 struct adapter_task {
     enum bench_codec codec;
     enum bench_receive receive;

@@ -46,6 +46,14 @@ static struct line line_of(const struct bench_options *options,
     return line;
 }
 
+/* zloop has no receive modes. */
+static const char *receive_name(const struct bench_options *options, size_t subject)
+{
+    return subject < throughput_variants(options)
+               ? options_receive_name(throughput_receive(options, subject))
+               : "zloop";
+}
+
 static void print_row(struct report *report, const struct bench_options *options,
                       const struct measured_case *measured, const struct line *line)
 {
@@ -57,8 +65,7 @@ static void print_row(struct report *report, const struct bench_options *options
     report_add_count(&row, "bytes", measured->bytes);
     report_add_text(&row, "transport", options_transport_name(measured->transport));
     report_add_text(&row, "codec", options_codec_name(options->codec));
-    report_add_text(&row, "receive",
-                    options_receive_name(throughput_receive(options, line->subject)));
+    report_add_text(&row, "receive", receive_name(options, line->subject));
     report_add_count(&row, "pack", throughput_pack(options, line->subject));
     report_add_count(&row, "repeat", measured->repeat);
     report_add_real(&row, "seconds", throughput_seconds(options), 3);
@@ -105,6 +112,12 @@ static void describe(const struct bench_options *options, const struct measured_
     if (options->transport_count > 1 && at < size) {
         at += (size_t)snprintf(out + at, size - at, ", %s",
                                options_transport_name(measured->transport));
+    }
+    if (line->subject >= throughput_variants(options)) {
+        if (at < size) {
+            snprintf(out + at, size - at, ", zloop");
+        }
+        return;
     }
     if (options->pack_count > 0 && at < size) {
         at += (size_t)snprintf(out + at, size - at, ", frames of %zu",
@@ -155,6 +168,9 @@ static void print_best(struct report *report, const struct bench_options *option
             default_ratio = ratio;
         }
     }
+    if (default_ratio <= 0) {
+        return; /* The default was not measured. */
+    }
     report_line(report,
                 "%-11s %6zu chars: best ratio %.3f, frames of %zu; default frames of %u: %.3f, "
                 "%.3f of the best",
@@ -190,6 +206,11 @@ void throughput_print_case(struct report *report, const struct bench_options *op
             summary->controls[summary->cases] = line.control.median;
             summary->cases++;
         }
+    }
+    if (options->against_zloop) {
+        const struct line line = line_of(options, measured, throughput_variants(options) + 2);
+        print_line(report, options, measured, &line);
+        print_row(report, options, measured, &line);
     }
     if (options->against_bare && options->pack_count > 0) {
         print_best(report, options, measured);
