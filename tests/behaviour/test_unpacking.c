@@ -333,6 +333,34 @@ static void turned_off_in_the_middle_of_a_frame_its_rest_comes_as_records(void *
     probe_free(&p);
 }
 
+static void read_and_turn_raw(struct probe *p, struct evzmq_message *message)
+{
+    const int is_last = p->sequence == 19;
+    packed_read_sequence(p, message);
+    assert_ok(evzmq_socket_set_unpacking(p->socket, 0));
+    if (is_last) {
+        assert_ok(evzmq_socket_set_codec(p->socket, NULL));
+    } else {
+        assert_errno(evzmq_socket_set_codec(p->socket, NULL), ENOTSUP);
+    }
+}
+
+static void turned_off_a_codec_that_cannot_unpack_waits_for_the_end_of_the_frame(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = read_and_turn_raw};
+    void *push = NULL;
+    open_pair(f, TRANSPORT_INPROC, &p, &push);
+    probe_enable(&p, EV_READ);
+    send_frame(push, 0, 20, 10);
+    run_until(f, p.reads == 20);
+    p.on_read = NULL;
+    send_frame(push, 20, 2, 10);
+    run_until(f, p.reads == 21);
+    assert_int_equal(p.events_all, 0);
+    probe_free(&p);
+}
+
 static void read_and_turn_on(struct probe *p, struct evzmq_message *message)
 {
     packed_read_sequence(p, message);
@@ -674,6 +702,7 @@ int main(void)
         claim(a_free_in_the_middle_of_a_frame_ends_it),
         claim(a_shutdown_in_the_middle_of_a_frame_ends_it),
         claim(turned_off_in_the_middle_of_a_frame_its_rest_comes_as_records),
+        claim(turned_off_a_codec_that_cannot_unpack_waits_for_the_end_of_the_frame),
         claim(turned_on_in_a_callback_it_applies_to_the_next_message),
         claim(another_codec_applies_from_the_next_record_on),
         claim(the_budget_counts_records),
