@@ -386,12 +386,13 @@ static void end_processes(struct evzmq_pool *pool)
 }
 
 /* In a forked child: the processes are the parent's children, and the watches are the parent's in
- * the kernel. The fds stay open: libevent will look at them in event_reinit(). */
+ * the kernel. The fds stay open until evzmq_after_fork(): libevent will look at them in
+ * event_reinit(). */
 static void abandon_watches(struct evzmq_pool *pool)
 {
     for (unsigned i = 0; i < pool->n_workers; i++) {
         if (pool->workers[i].watch != NULL) {
-            evzmq__source_abandon(pool->workers[i].watch, &pool->base->abandoned);
+            evzmq__source_abandon(pool->workers[i].watch, true, &pool->base->abandoned);
             pool->workers[i].watch = NULL;
         }
     }

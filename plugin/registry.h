@@ -43,7 +43,8 @@ struct evzmq__base {
 
     struct evzmq__hub *hub; /* of the posters of the base's sockets; NULL while there are none */
 
-    struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down */
+    struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down,
+                                         and their fds */
 };
 
 /* Finds or makes the record of a base and takes a reference.
