@@ -578,8 +578,8 @@ struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
         state->validate_utf8 = options->skip_utf8 == 0;
     }
     const struct evzmq__program *const root = state->root;
-    const bool is_usual = root->is_covered && root->record_size <= state->memory_max;
-    state->memory_left = is_usual ? state->memory_max - root->record_size : 0;
+    const bool is_usual = root->is_covered && root->record_cut <= state->memory_max;
+    state->memory_left = is_usual ? state->memory_max - root->record_cut : 0;
     state->window_size_min = is_usual ? root->window_size_min : SIZE_MAX;
     struct evzmq_codec *const codec = evzmq_codec_new(&methods, state);
     if (codec == NULL) {

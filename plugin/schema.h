@@ -130,11 +130,13 @@ const unsigned char *evzmq__reader_fail(struct evzmq__reader *reader, enum evzmq
 /* Notes that the value at `at` is missing, malformed, cut short, or else of the wrong type. */
 const unsigned char *evzmq__reader_fail_type(struct evzmq__reader *reader, const unsigned char *at);
 
-/* Takes memory for the value at `at`; NULL is a failure that was noted. */
+/* Takes memory for the value at `at`; NULL is a failure that was noted. The size is not 0. What is
+ * counted is what the arena gives: many small cuts cost far more than their bytes. */
 static inline void *evzmq__reader_take(struct evzmq__reader *reader, const unsigned char *at,
                                        size_t size)
 {
-    if (size > reader->memory_left) {
+    const size_t rounded = evzmq__arena_round(size);
+    if (rounded < size || rounded > reader->memory_left) {
         (void)evzmq__reader_fail(reader, EVZMQ_DECODE_MEMORY, at);
         return NULL;
     }
@@ -143,7 +145,7 @@ static inline void *evzmq__reader_take(struct evzmq__reader *reader, const unsig
         (void)evzmq__reader_fail(reader, EVZMQ_DECODE_NOMEM, at);
         return NULL;
     }
-    reader->memory_left -= size;
+    reader->memory_left -= rounded;
     return memory;
 }
 

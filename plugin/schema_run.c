@@ -264,10 +264,10 @@ static EVZMQ__INLINE const unsigned char *decode_into_arena(struct evzmq__reader
                                                             const void **out, bool validate)
 {
     void *record = NULL;
-    if (EVZMQ__LIKELY(program->record_size <= reader->memory_left &&
+    if (EVZMQ__LIKELY(program->record_cut <= reader->memory_left &&
                       evzmq__arena_try_cut(reader->arena, program->record_size, program->record_cut,
                                            &record))) {
-        reader->memory_left -= program->record_size;
+        reader->memory_left -= program->record_cut;
     } else {
         record = evzmq__reader_take(reader, at, program->record_size);
         if (record == NULL) {
