@@ -89,7 +89,7 @@ void evzmq__pool_leave(struct evzmq_pool *pool)
 void evzmq__pool_report(struct evzmq_pool *pool, struct evzmq_pool_event *event)
 {
     event->size = sizeof(*event);
-    if (pool->event_cb != NULL && !pool->dying) {
+    if (pool->event_cb != NULL && evzmq__pool_is_alive(pool)) {
         pool->event_cb(pool, event, pool->arg);
     }
 }
@@ -129,16 +129,16 @@ static void on_tick(void *arg)
     }
     const uint64_t now = evzmq__clock_ns();
     pool->attention = false;
-    for (unsigned i = 0; i < pool->n_workers && !pool->dying; i++) {
+    for (unsigned i = 0; i < pool->n_workers && evzmq__pool_is_alive(pool); i++) {
         evzmq__worker_tick(&pool->workers[i], now);
     }
-    if (!pool->dying) {
+    if (evzmq__pool_is_alive(pool)) {
         evzmq__check_tick(pool, now);
     }
-    if (!pool->dying) {
+    if (evzmq__pool_is_alive(pool)) {
         evzmq__ending_tick(pool, now);
     }
-    if (!pool->dying) {
+    if (evzmq__pool_is_alive(pool)) {
         arm(pool);
     }
     evzmq__pool_leave(pool);

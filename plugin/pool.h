@@ -140,11 +140,18 @@ int evzmq__pool_check_usable(const struct evzmq_pool *pool);
 bool evzmq__pool_enter(struct evzmq_pool *pool);
 void evzmq__pool_leave(struct evzmq_pool *pool);
 
+/* Whether the pool goes on after a callback, which may have freed it, or forked and come back in the
+ * child, to which the workers are not its own. */
+static inline bool evzmq__pool_is_alive(const struct evzmq_pool *pool)
+{
+    return !pool->dying && !evzmq__base_is_stale(pool->base);
+}
+
 /* Keeps the struct in place. */
 void evzmq__pool_ref(struct evzmq_pool *pool);
 void evzmq__pool_unref(struct evzmq_pool *pool);
 
-/* Calls the event callback. Afterwards the pool may be dying. */
+/* Calls the event callback. Afterwards ask evzmq__pool_is_alive(). */
 void evzmq__pool_report(struct evzmq_pool *pool, struct evzmq_pool_event *event);
 
 /* Has evzmq__pool_tick() run in the next turn of the loop. */
