@@ -8,7 +8,6 @@
  */
 #include "context.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -328,21 +327,6 @@ int evzmq_context_close_socket(struct evzmq_context *context, void *zmq_socket)
     return 0;
 }
 
-int evzmq__context_add_child(struct evzmq_context *context)
-{
-    if (evzmq__context_check(context) < 0) {
-        return -1;
-    }
-    context->children++;
-    return 0;
-}
-
-void evzmq__context_remove_child(struct evzmq_context *context)
-{
-    assert(context->children > 0);
-    context->children--;
-}
-
 const char *evzmq_context_get_directory(struct evzmq_context *context)
 {
     if (evzmq__context_check(context) < 0 ||
@@ -372,9 +356,9 @@ int evzmq_context_close(struct evzmq_context *context)
     if (evzmq__context_check(context) < 0) {
         return -1;
     }
-    if (context->sockets != NULL || context->children > 0) {
-        return evzmq__errortext_set(&context->error, EBUSY, "%s of the context are not closed yet",
-                                    context->sockets != NULL ? "sockets" : "pools");
+    if (context->sockets != NULL) {
+        return evzmq__errortext_set(&context->error, EBUSY,
+                                    "sockets of the context are not closed yet");
     }
     if (context->owns_zmq_context) {
         /* It waits for what lingers, and a signal ends the wait early (zmq_ctx_term(3)). */

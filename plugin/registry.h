@@ -48,7 +48,7 @@ struct evzmq__base {
 };
 
 /* Finds or makes the record of a base and takes a reference.
- * NULL with ENOMEM, or ECHILD (the record is the parent process's). */
+ * NULL with ENOMEM, ECHILD (the record is the parent process's), or in the debug mode EPERM. */
 struct evzmq__base *evzmq__base_acquire(struct event_base *event_base);
 
 /* Finds the record of a base without a reference; NULL when it has none. */
