@@ -9,7 +9,6 @@
 #include "context.h"
 
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <zmq.h>
@@ -63,13 +62,11 @@ static struct evzmq_context *make(void *zmq_context, const char *socket_dir)
         return NULL;
     }
     if (socket_dir != NULL) {
-        const size_t size = strlen(socket_dir) + 1;
-        context->socket_dir = evzmq__malloc(size);
+        context->socket_dir = evzmq__copy_text(socket_dir);
         if (context->socket_dir == NULL) {
             evzmq__free(context);
             return NULL;
         }
-        memcpy(context->socket_dir, socket_dir, size);
     }
     context->zmq_context = zmq_context;
     context->generation = evzmq__generation();

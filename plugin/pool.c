@@ -144,17 +144,6 @@ static void on_tick(void *arg)
     evzmq__pool_leave(pool);
 }
 
-/* Copies text; NULL with ENOMEM. */
-static char *copy_text(const char *text)
-{
-    const size_t size = strlen(text) + 1;
-    char *copy = evzmq__malloc(size);
-    if (copy != NULL) {
-        memcpy(copy, text, size);
-    }
-    return copy;
-}
-
 static int copy_argv(struct evzmq_pool *pool, const char *const *argv)
 {
     size_t count = 0;
@@ -166,7 +155,7 @@ static int copy_argv(struct evzmq_pool *pool, const char *const *argv)
         return -1;
     }
     for (; pool->argc < count; pool->argc++) {
-        pool->argv[pool->argc] = copy_text(argv[pool->argc]);
+        pool->argv[pool->argc] = evzmq__copy_text(argv[pool->argc]);
         if (pool->argv[pool->argc] == NULL) {
             return -1;
         }
@@ -201,9 +190,9 @@ static int take_options(struct evzmq_pool *pool, const struct evzmq_pool_options
     pool->codec = own->codec == NULL ? evzmq_codec_raw() : own->codec;
     evzmq__codec_ref(pool->codec);
     if ((own->worker_argv != NULL && copy_argv(pool, own->worker_argv) < 0) ||
-        (own->endpoint != NULL && (pool->endpoint = copy_text(own->endpoint)) == NULL) ||
+        (own->endpoint != NULL && (pool->endpoint = evzmq__copy_text(own->endpoint)) == NULL) ||
         (own->advertised_address != NULL &&
-         (pool->advertised = copy_text(own->advertised_address)) == NULL)) {
+         (pool->advertised = evzmq__copy_text(own->advertised_address)) == NULL)) {
         return -1;
     }
     own->worker_argv = NULL;
@@ -427,7 +416,7 @@ char *evzmq__pool_endpoint(const struct evzmq_pool *pool, const struct evzmq_soc
     }
     const char *port = strrchr(endpoint, ':');
     if (pool->advertised == NULL || pool->endpoint == NULL || port == NULL) {
-        return copy_text(endpoint);
+        return evzmq__copy_text(endpoint);
     }
     const size_t size = sizeof("tcp://") + strlen(pool->advertised) + strlen(port);
     char *told = evzmq__malloc(size);

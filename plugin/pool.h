@@ -139,8 +139,8 @@ int evzmq__pool_check_usable(const struct evzmq_pool *pool);
 bool evzmq__pool_enter(struct evzmq_pool *pool);
 void evzmq__pool_leave(struct evzmq_pool *pool);
 
-/* Whether the pool goes on after a callback, which may have freed it, or forked and come back in the
- * child, to which the workers are not its own. */
+/* Whether the pool goes on after a callback, which may have freed it, or forked and come back in
+ * the child, to which the workers are not its own. */
 static inline bool evzmq__pool_is_alive(const struct evzmq_pool *pool)
 {
     return !pool->dying && !evzmq__base_is_stale(pool->base);
