@@ -11,8 +11,10 @@
 #include <evzmq/cursor.h>
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
+#include <evzmq/packing.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
+#include <evzmq/pubsub.h>
 #include <evzmq/records.h>
 #include <evzmq/request.h>
 #include <evzmq/schema.h>

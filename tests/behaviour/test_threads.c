@@ -9,6 +9,7 @@
 #include "evzmq/context.h"
 #include "evzmq/monitor.h"
 #include "evzmq/pool.h"
+#include "evzmq/pubsub.h"
 #include "evzmq/request.h"
 
 struct subject {
@@ -16,6 +17,8 @@ struct subject {
     struct evzmq_socket *socket;
     struct evzmq_monitor *monitor;
     struct evzmq_pool *pool;
+    struct evzmq_publisher *publisher;
+    struct evzmq_subscriber *subscriber;
     struct evzmq_requester *requester;
     unsigned answered; /* calls with another result than EPERM */
 };
@@ -78,6 +81,15 @@ static void *call_everything(void *arg)
     note(s, evzmq_pool_send(s->pool, 0, "x", 1));
     evzmq_pool_free(s->pool);
     note_free(s);
+    note(s, evzmq_publisher_publish(s->publisher, "t", "x", 1));
+    note(s, evzmq_publisher_flush(s->publisher));
+    note(s, evzmq_publisher_shutdown(s->publisher, &second, NULL, NULL));
+    evzmq_publisher_free(s->publisher);
+    note_free(s);
+    note(s, evzmq_subscriber_subscribe(s->subscriber, "t"));
+    note(s, evzmq_subscriber_disable(s->subscriber));
+    evzmq_subscriber_free(s->subscriber);
+    note_free(s);
     note(s, (int)evzmq_request_bytes(s->requester, "x", 1, -1, ignore_reply, NULL));
     note(s, evzmq_request_cancel(s->requester, 1));
     note(s, evzmq_requester_shutdown(s->requester, &second, NULL, NULL));
@@ -114,6 +126,10 @@ static void calls_of_another_thread_are_eperm_and_do_nothing_in_the_debug_mode(v
     assert_non_null(s.monitor);
     s.pool = evzmq_pool_new(f->base, context, 1, NULL);
     assert_non_null(s.pool);
+    s.publisher = evzmq_publisher_new(f->base, peer_new(f, ZMQ_PUB), 0, NULL);
+    assert_non_null(s.publisher);
+    s.subscriber = evzmq_subscriber_new(f->base, peer_new(f, ZMQ_SUB), 0, NULL);
+    assert_non_null(s.subscriber);
     probe_attach(f, &dealer, peer_new(f, ZMQ_DEALER), 0);
     s.requester = evzmq_requester_new(dealer.socket, NULL);
     assert_non_null(s.requester);
@@ -129,6 +145,8 @@ static void calls_of_another_thread_are_eperm_and_do_nothing_in_the_debug_mode(v
     /* Nothing was done: the objects live and work. */
     assert_ok(evzmq_socket_write(out.socket, "b", 1));
     run_until(f, in.reads == 2);
+    evzmq_subscriber_free(s.subscriber);
+    evzmq_publisher_free(s.publisher);
     assert_true(evzmq_request_bytes(s.requester, "x", 1, -1, ignore_reply, NULL) > 0);
     evzmq_requester_free(s.requester);
     probe_free(&dealer);
