@@ -188,7 +188,8 @@ void evzmq__source_free_abandoned(struct evzmq__source **list)
     while (*list != NULL) {
         struct evzmq__source *source = *list;
         *list = source->next_abandoned;
-        const int fd = source->owns_fd ? (int)event_get_fd(source->fd_event) : -1;
+        const bool has_fd = source->owns_fd && source->fd_event != NULL;
+        const int fd = has_fd ? (int)event_get_fd(source->fd_event) : -1;
         evzmq__source_free(source);
         if (fd >= 0) {
             (void)close(fd);

@@ -84,9 +84,10 @@ EVZMQ_API int evzmq_set_mem_functions(void *(*malloc_fn)(size_t),
  * The thread of a base is the one that ran it last: it is noted whenever the base calls this
  * library. From then on every other thread gets EPERM from the calls that make sockets, monitors,
  * pools, workers, requesters, publishers and subscribers on that base, and from the calls on those,
- * and nothing is done. Their free functions set errno to EPERM, and leave the object as it is. Calls
- * that only tell what an object holds are not checked, and posters may be used from any thread. A
- * thread that goes on with a base whose thread has ended says so with evzmq_base_set_thread().
+ * and nothing is done. Their free functions set errno to EPERM, and leave the object as it is.
+ * Calls that only tell what an object holds are not checked, and posters may be used from any
+ * thread. A thread that goes on with a base whose thread has ended says so with
+ * evzmq_base_set_thread().
  *
  * Thread: any, but before any other call of this library. Callbacks: no. There is no way back.
  */
