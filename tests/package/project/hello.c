@@ -21,9 +21,9 @@ static void on_message(struct evzmq_socket *socket, struct evzmq_message *messag
     if (word != NULL && word->type == MSGPACK_OBJECT_STR) {
         printf("%.*s from evzmq %d.%d.%d, compiled with libevent %s, libzmq %d.%d.%d, "
                "msgpack-c %d.%d.%d\n",
-               (int)word->via.str.size, word->via.str.ptr, major, minor, patch,
-               LIBEVENT_VERSION, ZMQ_VERSION_MAJOR, ZMQ_VERSION_MINOR, ZMQ_VERSION_PATCH,
-               MSGPACK_VERSION_MAJOR, MSGPACK_VERSION_MINOR, MSGPACK_VERSION_REVISION);
+               (int)word->via.str.size, word->via.str.ptr, major, minor, patch, LIBEVENT_VERSION,
+               ZMQ_VERSION_MAJOR, ZMQ_VERSION_MINOR, ZMQ_VERSION_PATCH, MSGPACK_VERSION_MAJOR,
+               MSGPACK_VERSION_MINOR, MSGPACK_VERSION_REVISION);
     }
     event_base_loopbreak(base);
 }
