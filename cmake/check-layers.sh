@@ -28,6 +28,7 @@ codec         1
 descriptors   1  pure
 drain         1  pure
 envelope      1
+frame         1  pure
 ipcdir        1  pure
 ipcpath       1  pure
 message       1
@@ -44,8 +45,10 @@ feed          3
 input         3
 options       3
 output        3
+packing       3
 receive       3
 socket        3
+unpack        3
 write         3
 msgpack       4
 scan          4

@@ -35,9 +35,14 @@ const char *evzmq_decode_kind_name(enum evzmq_decode_kind kind)
     return index < EVZMQ_DECODE_KINDS ? kind_names[index] : "unknown";
 }
 
+/* What the struct was before decode_prefix came. */
+#define METHODS_SIZE_MIN offsetof(struct evzmq_codec_methods, decode_prefix)
+
 struct evzmq_codec *evzmq_codec_new(const struct evzmq_codec_methods *methods, void *state)
 {
-    if (methods == NULL || methods->size != sizeof(struct evzmq_codec_methods) ||
+    if (methods == NULL ||
+        (methods->size != sizeof(struct evzmq_codec_methods) &&
+         methods->size != METHODS_SIZE_MIN) ||
         methods->decode == NULL || methods->name == NULL) {
         errno = EINVAL;
         return NULL;
@@ -48,6 +53,7 @@ struct evzmq_codec *evzmq_codec_new(const struct evzmq_codec_methods *methods, v
     }
     codec->methods = methods;
     codec->state = state;
+    codec->decode_prefix = methods->size > METHODS_SIZE_MIN ? methods->decode_prefix : NULL;
     codec->is_raw = false;
     atomic_init(&codec->references, 1);
     return codec;
@@ -115,6 +121,31 @@ static int report(const struct evzmq_decode_error *error, struct evzmq_decode_er
     }
     errno = EBADMSG;
     return -1;
+}
+
+int evzmq_codec_decode_prefix(const struct evzmq_codec *codec, const void *data, size_t size,
+                              struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                              struct evzmq_decode_error *out_error)
+{
+    if (codec == NULL || arena == NULL || out_value == NULL || out_used == NULL ||
+        (data == NULL && size > 0)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (codec->decode_prefix == NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    const void *value = NULL;
+    size_t used = 0;
+    struct evzmq_decode_error error = {EVZMQ_DECODE_TRUNCATED, 0};
+    if (size == 0 ||
+        evzmq__codec_decode_prefix(codec, data, size, arena, &value, &used, &error) < 0) {
+        return report(&error, out_error);
+    }
+    *out_value = value;
+    *out_used = used;
+    return 0;
 }
 
 int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t size,

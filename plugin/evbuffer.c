@@ -40,9 +40,8 @@ static int refer_to_part(struct evzmq__part *part, struct evbuffer *out)
         return -1;
     }
     (void)zmq_msg_init(&holder->msg);
-    if (zmq_msg_copy(&holder->msg, &part->msg) == 0 &&
-        evbuffer_add_reference(out, zmq_msg_data(&holder->msg), zmq_msg_size(&holder->msg),
-                               holder_free, holder) == 0) {
+    const void *data = evzmq__part_share(part, &holder->msg);
+    if (data != NULL && evbuffer_add_reference(out, data, part->size, holder_free, holder) == 0) {
         return 0;
     }
     holder_free(NULL, 0, holder);

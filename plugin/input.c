@@ -9,19 +9,25 @@
 
 #include "arena.h"
 #include "base.h"
+#include "unpack.h"
 
 enum {
     /* The receive buffer starts with this size and doubles. */
     BUFFER_MIN = 4096
 };
 
-/* What the drain is to do after a callback. */
-static enum evzmq__step after_callback(const struct evzmq_socket *socket)
+/* Inlined into the step of unpacked messages. */
+static inline enum evzmq__step after_callback(const struct evzmq_socket *socket)
 {
     if (socket->pause != 0 || evzmq__base_is_stale(socket->base)) {
         return EVZMQ__STEP_PAUSED;
     }
     return evzmq__loop_is_breaking(socket->base->event_base) ? EVZMQ__STEP_BREAK : EVZMQ__STEP_DONE;
+}
+
+enum evzmq__step evzmq__after_callback(const struct evzmq_socket *socket)
+{
+    return after_callback(socket);
 }
 
 /* A REP socket that does not answer a request can never receive another one. */
@@ -32,7 +38,7 @@ static void answer_bad_request(struct evzmq_socket *socket)
     }
 }
 
-static enum evzmq__step report_bad_message(struct evzmq__pass *pass, struct evzmq_message *message)
+enum evzmq__step evzmq__pass_report_bad(struct evzmq__pass *pass, struct evzmq_message *message)
 {
     struct evzmq_socket *socket = pass->socket;
     socket->counters.decode_errors[message->decode_error.kind]++;
@@ -47,8 +53,8 @@ static enum evzmq__step report_bad_message(struct evzmq__pass *pass, struct evzm
     return after_callback(socket);
 }
 
-static enum evzmq__step report_skipped(struct evzmq__pass *pass,
-                                       const struct evzmq_message *message)
+enum evzmq__step evzmq__pass_report_skipped(struct evzmq__pass *pass,
+                                            const struct evzmq_message *message)
 {
     struct evzmq_socket *socket = pass->socket;
     socket->counters.oversize_dropped++;
@@ -173,10 +179,18 @@ static enum evzmq__step deliver(struct evzmq__pass *pass, struct evzmq_message *
         place(socket, message);
     }
     if (decode(socket, message) < 0) {
-        return report_bad_message(pass, message);
+        return evzmq__pass_report_bad(pass, message);
     }
     socket->read_cb(socket, message, socket->arg);
     return after_callback(socket);
+}
+
+int evzmq__base_prepare_arena(struct evzmq__base *base)
+{
+    if (base->arena == NULL) {
+        base->arena = evzmq_arena_new();
+    }
+    return base->arena == NULL ? -1 : 0;
 }
 
 /* The message that passes receive into. NULL with ENOMEM; a partial one stays with its socket then.
@@ -184,11 +198,8 @@ static enum evzmq__step deliver(struct evzmq__pass *pass, struct evzmq_message *
 static struct evzmq_message *get_receiving(struct evzmq_socket *socket)
 {
     struct evzmq__base *base = socket->base;
-    if (base->arena == NULL) {
-        base->arena = evzmq_arena_new();
-        if (base->arena == NULL) {
-            return NULL;
-        }
+    if (evzmq__base_prepare_arena(base) < 0) {
+        return NULL;
     }
     if (socket->partial != NULL) {
         evzmq__message_destroy(base->receiving);
@@ -205,7 +216,7 @@ static struct evzmq_message *get_receiving(struct evzmq_socket *socket)
     return base->receiving;
 }
 
-static enum evzmq__step receive_failed(struct evzmq__pass *pass, int error)
+enum evzmq__step evzmq__pass_receive_failed(struct evzmq__pass *pass, int error)
 {
     struct evzmq_socket *socket = pass->socket;
     if (error == EAGAIN) {
@@ -244,13 +255,13 @@ static enum evzmq__step receive_otherwise(struct evzmq__pass *pass, struct evzmq
         return EVZMQ__STEP_DONE;
     }
     if (result == EVZMQ__RECV_FAILED) {
-        return receive_failed(pass, error);
+        return evzmq__pass_receive_failed(pass, error);
     }
     *out_bytes = (size_t)message->skipped_bytes;
     socket->counters.messages_in++;
     socket->counters.bytes_in += message->skipped_bytes;
     socket->reply_due = socket->type->envelope == EVZMQ__ENVELOPE_EMPTY;
-    return report_skipped(pass, message);
+    return evzmq__pass_report_skipped(pass, message);
 }
 
 /* A pass as its steps see it. In registers, which a callback cannot change behind the compiler's
@@ -282,7 +293,7 @@ static enum evzmq__step receive_any(struct evzmq__pass *pass, size_t *out_bytes)
     struct evzmq_socket *socket = pass->socket;
     struct evzmq_message *message = get_receiving(socket);
     if (message == NULL) {
-        return receive_failed(pass, ENOMEM);
+        return evzmq__pass_receive_failed(pass, ENOMEM);
     }
     const enum evzmq__recv result =
         evzmq__message_recv(message, socket->zmq_socket, &socket->limits);
@@ -349,7 +360,7 @@ static inline enum evzmq__step receive_step(void *arg, size_t *out_bytes)
     if (socket->codec->is_raw) {
         message->codec = socket->codec;
     } else if (decode(socket, message) < 0) {
-        return report_bad_message(input->pass, message);
+        return evzmq__pass_report_bad(input->pass, message);
     }
     socket->read_cb(socket, message, socket->arg);
     return after_callback(socket);
@@ -376,5 +387,14 @@ enum evzmq__drain_stop evzmq__pass_receive(struct evzmq__pass *pass)
     }
     struct input input = {.pass = pass, .socket = socket, .base = socket->base};
     find_simple(&input);
-    return evzmq__drain_run(&pass->read, receive_step, &input);
+    socket->is_receiving = true;
+    enum evzmq__drain_stop stop = evzmq__unpacking_is_active(socket)
+                                      ? evzmq__pass_unpack(pass)
+                                      : evzmq__drain_run(&pass->read, receive_step, &input);
+    socket->is_receiving = false;
+    if ((socket->pause & EVZMQ__PAUSE_SWITCH) != 0) {
+        socket->pause &= ~(unsigned)EVZMQ__PAUSE_SWITCH;
+        stop = EVZMQ__STOP_BREAK;
+    }
+    return stop;
 }

@@ -16,9 +16,11 @@
 
 #include "queue.h"
 
-/* One part. Its zmq_msg_t is always initialised. The bytes lie in it unless `outside` is set: then
- * they lie in the receive buffer or in the block of a kept message. Ask evzmq__part_data() for
- * them: of a part that was just received `data` is NULL, since finding out costs a call. */
+/* One part. Its zmq_msg_t is always initialised. The bytes are all that is in it unless `outside`
+ * is set: then they lie in the receive buffer or in the block of a kept message, or, as those of a
+ * record of a packed frame, they are some of what is in it (evzmq__part_share()). Ask
+ * evzmq__part_data() for them: of a part that was just received `data` is NULL, since finding out
+ * costs a call. */
 struct evzmq__part {
     zmq_msg_t msg;
     union {
@@ -30,6 +32,8 @@ struct evzmq__part {
     };
     bool outside;
 };
+
+struct evzmq__frame;
 
 struct evzmq_envelope {
     const struct evzmq_message *message; /* its first parts are the envelope; or NULL: a copy */
@@ -52,6 +56,7 @@ struct evzmq_message {
     size_t part_capacity; /* the zmq_msg_t of all of them are initialised */
     size_t size; /* of all parts */
     size_t parts_sent; /* of a message whose sending a signal interrupted; else 0 */
+    struct evzmq__frame *frame; /* its bytes, which count as in flight once sent; NULL for others */
 
     bool is_lent; /* to a callback; not the user's to free or to change */
     bool is_simple; /* at most one part and no block: the next message may overwrite it */
@@ -136,6 +141,10 @@ void evzmq__message_set_envelope(struct evzmq_message *message, size_t part_coun
 int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq_codec *codec,
                                struct evzmq_arena *arena);
 
+/* evzmq_message_take() of a message whose last part is `size` of its bytes, at `data`. */
+struct evzmq_message *evzmq__message_take_span(struct evzmq_message *message, const void *data,
+                                               size_t size);
+
 /* Appends a part that takes over the bytes of `msg`. Returns 0, or -1 with EINVAL (no message, or
  * one that is lent) or ENOMEM; then `msg` is unchanged. */
 int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
@@ -153,6 +162,10 @@ int evzmq__part_reserve(struct evzmq__part *part, size_t size, void **out_data);
 
 /* Points a part at the bytes in its zmq_msg_t. */
 void evzmq__part_point_inside(struct evzmq__part *part);
+
+/* Makes `to`, which is initialised and empty, one more owner of the memory of a part that was
+ * received. Gives the part's bytes in there; NULL with ENOMEM. */
+const void *evzmq__part_share(struct evzmq__part *part, zmq_msg_t *to);
 
 /* Lets go of the bytes; the part stays initialised and empty. */
 void evzmq__part_clear(struct evzmq__part *part);
@@ -176,10 +189,15 @@ int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket,
                       bool *out_restarted);
 
 /* Whether another message can share a part's bytes instead of copying them: its zmq_msg_t has them,
- * which that of a record within somebody else's part has not. */
+ * alone or among others, which that of a record within somebody else's part has not. */
 static inline bool evzmq__part_shares(const struct evzmq__part *part)
 {
-    return part->size >= EVZMQ_ZERO_COPY_MIN && zmq_msg_size(&part->msg) == part->size;
+    const size_t held = zmq_msg_size(&part->msg);
+    if (part->size < EVZMQ_ZERO_COPY_MIN || held <= part->size) {
+        return part->size >= EVZMQ_ZERO_COPY_MIN && held == part->size;
+    }
+    const uintptr_t start = (uintptr_t)zmq_msg_data((zmq_msg_t *)&part->msg);
+    return (uintptr_t)part->data - start <= held - part->size;
 }
 
 /* The bytes of a part, which are never NULL. */

@@ -59,17 +59,28 @@ int evzmq__part_fill(struct evzmq__part *part, const void *data, size_t size)
 
 void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from)
 {
+    /* Also of a part that lies outside: it may hold what the bytes are a piece of. */
+    (void)zmq_msg_move(&to->msg, &from->msg);
     if (from->outside) {
         to->data = from->data;
         to->size = from->size;
         to->outside = true;
     } else {
-        (void)zmq_msg_move(&to->msg, &from->msg);
         evzmq__part_point_inside(to);
     }
     from->data = NULL;
     from->size = 0;
     from->outside = false;
+}
+
+const void *evzmq__part_share(struct evzmq__part *part, zmq_msg_t *to)
+{
+    if (zmq_msg_copy(to, &part->msg) < 0) {
+        return NULL;
+    }
+    /* A piece of it lies where it did: a copy of a large message has the same memory. All of it may
+     * have been copied to the receive buffer, which is no place to stay. */
+    return part->size == zmq_msg_size(to) ? zmq_msg_data(to) : part->data;
 }
 
 static int send_part(zmq_msg_t *msg, void *zmq_socket, int flags)

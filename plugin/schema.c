@@ -554,6 +554,7 @@ static const struct evzmq_codec_methods methods = {
     .encoded_size = evzmq__schema_encoded_size,
     .encode = evzmq__schema_encode,
     .destroy = destroy_state,
+    .decode_prefix = evzmq__schema_decode_prefix,
 };
 
 struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,

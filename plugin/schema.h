@@ -317,6 +317,9 @@ struct evzmq_any evzmq__span_default(enum evzmq_kind kind);
 int evzmq__schema_decode(const void *state, const void *data, size_t size,
                          struct evzmq_arena *arena, const void **out_value,
                          struct evzmq_decode_error *out_error);
+int evzmq__schema_decode_prefix(const void *state, const void *data, size_t size,
+                                struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                                struct evzmq_decode_error *out_error);
 int evzmq__schema_encoded_size(const void *state, const void *value, size_t *out_size);
 int evzmq__schema_encode(const void *state, const void *value, void *buffer, size_t size);
 

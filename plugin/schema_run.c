@@ -323,10 +323,11 @@ static int fail(struct evzmq__reader *reader, const unsigned char *at,
     return -1;
 }
 
-/* Decodes what has not the usual prefix or for which the arena has to take more memory. */
+/* Decodes what has not the usual prefix or for which the arena has to take more memory. Without
+ * `out_used` the value has to be all that is there. */
 EVZMQ__NOINLINE
 static int decode_slow(const struct evzmq__schema_state *schema, const void *data, size_t size,
-                       struct evzmq_arena *arena, const void **out_value,
+                       struct evzmq_arena *arena, const void **out_value, size_t *out_used,
                        struct evzmq_decode_error *out_error)
 {
     static const unsigned char nothing[1] = {0};
@@ -339,8 +340,11 @@ static int decode_slow(const struct evzmq__schema_state *schema, const void *dat
     void *const value = evzmq__reader_take(&reader, start, root->record_size);
     const unsigned char *const at =
         value == NULL ? NULL : evzmq__decode_record(&reader, root, start, value);
-    if (at != reader.end) {
+    if (out_used == NULL ? at != reader.end : at == NULL) {
         return fail(&reader, at, out_error);
+    }
+    if (out_used != NULL) {
+        *out_used = (size_t)(at - start);
     }
     *out_value = value;
     return 0;
@@ -348,14 +352,15 @@ static int decode_slow(const struct evzmq__schema_state *schema, const void *dat
 
 static EVZMQ__INLINE int decode(const struct evzmq__schema_state *schema, const void *data,
                                 size_t size, struct evzmq_arena *arena, const void **out_value,
-                                struct evzmq_decode_error *out_error, bool validate)
+                                size_t *out_used, struct evzmq_decode_error *out_error,
+                                bool validate)
 {
     const struct evzmq__program *const root = schema->root;
     const unsigned char *const start = data;
     void *value;
     if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_window(root, start) &&
                        evzmq__arena_try_cut(arena, root->record_size, root->record_cut, &value))) {
-        return decode_slow(schema, data, size, arena, out_value, out_error);
+        return decode_slow(schema, data, size, arena, out_value, out_used, out_error);
     }
     const unsigned char *const end = start + size;
     struct evzmq__reader reader;
@@ -364,8 +369,11 @@ static EVZMQ__INLINE int decode(const struct evzmq__schema_state *schema, const 
     reader.start = start;
     const unsigned char *const first = begin_record(root, start, value);
     const unsigned char *const at = run(&reader, root, first, end, value, validate);
-    if (!EVZMQ__LIKELY(at == end)) {
+    if (!EVZMQ__LIKELY(out_used == NULL ? at == end : at != NULL)) {
         return fail(&reader, at, out_error);
+    }
+    if (out_used != NULL) {
+        *out_used = (size_t)(at - start);
     }
     *out_value = value;
     return 0;
@@ -376,7 +384,7 @@ static int decode_checked(const struct evzmq__schema_state *schema, const void *
                           struct evzmq_arena *arena, const void **out_value,
                           struct evzmq_decode_error *out_error)
 {
-    return decode(schema, data, size, arena, out_value, out_error, true);
+    return decode(schema, data, size, arena, out_value, NULL, out_error, true);
 }
 
 EVZMQ__NOINLINE
@@ -384,7 +392,7 @@ static int decode_unchecked(const struct evzmq__schema_state *schema, const void
                             struct evzmq_arena *arena, const void **out_value,
                             struct evzmq_decode_error *out_error)
 {
-    return decode(schema, data, size, arena, out_value, out_error, false);
+    return decode(schema, data, size, arena, out_value, NULL, out_error, false);
 }
 
 int evzmq__schema_decode(const void *state, const void *data, size_t size,
@@ -395,4 +403,30 @@ int evzmq__schema_decode(const void *state, const void *data, size_t size,
     return schema->validate_utf8
                ? decode_checked(schema, data, size, arena, out_value, out_error)
                : decode_unchecked(schema, data, size, arena, out_value, out_error);
+}
+
+EVZMQ__NOINLINE
+static int decode_prefix_checked(const struct evzmq__schema_state *schema, const void *data,
+                                 size_t size, struct evzmq_arena *arena, const void **out_value,
+                                 size_t *out_used, struct evzmq_decode_error *out_error)
+{
+    return decode(schema, data, size, arena, out_value, out_used, out_error, true);
+}
+
+EVZMQ__NOINLINE
+static int decode_prefix_unchecked(const struct evzmq__schema_state *schema, const void *data,
+                                   size_t size, struct evzmq_arena *arena, const void **out_value,
+                                   size_t *out_used, struct evzmq_decode_error *out_error)
+{
+    return decode(schema, data, size, arena, out_value, out_used, out_error, false);
+}
+
+int evzmq__schema_decode_prefix(const void *state, const void *data, size_t size,
+                                struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                                struct evzmq_decode_error *out_error)
+{
+    const struct evzmq__schema_state *const schema = state;
+    return schema->validate_utf8
+               ? decode_prefix_checked(schema, data, size, arena, out_value, out_used, out_error)
+               : decode_prefix_unchecked(schema, data, size, arena, out_value, out_used, out_error);
 }

@@ -41,6 +41,7 @@ static inline int peer_high_water_mark(size_t message_size)
 
 enum peer_job {
     PEER_FLOOD, /* connect a PUSH socket and send records as fast as they are taken */
+    PEER_FLOOD_PACKED, /* the same with the adapter, many records in a frame */
     PEER_WORKER, /* become a worker of a pool and send records as answers, likewise */
     PEER_SINK, /* bind a PULL socket and take messages in a bare loop up to the end mark */
     PEER_ECHO_BARE, /* connect a PAIR socket and send back what comes, with blocking calls */
@@ -56,6 +57,7 @@ struct peer_order {
     enum bench_type type;
     size_t chars;
     enum record_form form;
+    size_t pack_bytes; /* the size of a frame; 0: not packed */
 };
 
 struct peer_result {

@@ -37,6 +37,7 @@ int peer_window_look(struct peer_window *window, const struct peer_task *task,
 
 /* Each fills *out; out->error stays 0 when all went well. */
 void peer_flood(struct peer_task *task, struct peer_result *out);
+void peer_flood_packed(struct peer_task *task, struct peer_result *out);
 void peer_worker(struct peer_task *task, struct peer_result *out);
 void peer_sink(struct peer_task *task, struct peer_result *out);
 void peer_echo_bare(struct peer_task *task, struct peer_result *out);

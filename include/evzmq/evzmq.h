@@ -11,6 +11,7 @@
 #include <evzmq/cursor.h>
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
+#include <evzmq/packing.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
 #include <evzmq/pubsub.h>

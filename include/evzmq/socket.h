@@ -99,7 +99,7 @@ struct evzmq_event {
     enum evzmq_event_type type;
     int error; /**< an errno value */
     enum evzmq_decode_kind kind; /**< of a decode error */
-    size_t offset; /**< of a decode error: in the bytes of the last part */
+    size_t offset; /**< of a decode error: in the bytes of the last part, or of the packed frame */
     struct evzmq_message
         *message; /**< lent until the callback returns; evzmq_message_take() keeps it */
     uint64_t size_bytes; /**< of a message that was too large */
@@ -442,7 +442,7 @@ EVZMQ_API int evzmq_socket_write_message(struct evzmq_socket *socket,
 
 /**
  * Encodes a value with the socket's codec, straight into the memory of a message, and sends it as
- * one part.
+ * one part; or as one record of a frame, where evzmq_socket_set_packing() says so.
  *
  * Thread: loop. Callbacks: yes.
  *
