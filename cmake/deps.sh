@@ -4,7 +4,7 @@
 #   sh cmake/deps.sh [build | test | ci]
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
-# test:  these and cmocka
+# test:  these, cmocka and jansson
 # ci:    these and a C++ compiler, clang, clang-format and valgrind
 #
 # Does nothing where all is there. Needs root or a sudo that asks for no password, except with brew.
@@ -13,8 +13,8 @@ set -u
 group=${1:-build}
 case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
-test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka" ;;
-ci) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka cxx clang clang-format valgrind" ;;
+test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
+ci) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format valgrind" ;;
 *)
     echo "usage: sh cmake/deps.sh [build | test | ci]" >&2
     exit 2
@@ -78,6 +78,7 @@ present() {
     libzmq) package_known libzmq || links zmq.h zmq ;;
     msgpack) package_known msgpack-c msgpack || links msgpack.h msgpack-c msgpackc ;;
     cmocka) package_known cmocka || links cmocka.h cmocka ;;
+    jansson) package_known jansson || links jansson.h jansson ;;
     cxx) have c++ || have g++ ;;
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
@@ -115,6 +116,7 @@ apt_name() {
     libzmq) echo libzmq3-dev ;;
     msgpack) first_known apt-cache show -- libmsgpack-c-dev libmsgpack-dev ;;
     cmocka) echo libcmocka-dev ;;
+    jansson) echo libjansson-dev ;;
     cxx) echo g++ ;;
     clang-format) first_known apt-cache show -- clang-format-14 clang-format ;;
     valgrind) echo valgrind libc6-dbg ;;
@@ -130,6 +132,7 @@ dnf_name() {
     libzmq) echo zeromq-devel ;;
     msgpack) first_known dnf -q repoquery -- msgpack-c-devel msgpack-devel ;;
     cmocka) echo libcmocka-devel ;;
+    jansson) echo jansson-devel ;;
     cxx) echo gcc-c++ ;;
     clang-format) echo clang-tools-extra ;;
     *) echo "$1" ;;

@@ -25,6 +25,8 @@
 #define SHUTDOWN_SECONDS 5
 /* A worker that is not heard of for so long is killed. */
 #define SILENCE_MS 15000
+/* Requests wait for workers meanwhile. */
+#define RESTART_DELAY_MAX_MS 500
 
 static void on_end(struct evzmq_pool *pool, const struct evzmq_pool_report *report, void *arg)
 {
@@ -143,6 +145,7 @@ static int make_pool(struct gateway *gateway, const char *const *worker_argv)
     const struct evzmq_pool_options options = {.size = sizeof(options),
                                                .worker_argv = worker_argv,
                                                .restarts_max = UINT_MAX,
+                                               .restart_delay_max_ms = RESTART_DELAY_MAX_MS,
                                                .silence_ms = SILENCE_MS,
                                                .unanswered_max = REQUESTS_PER_WORKER,
                                                .codec = gateway->queries};
