@@ -20,6 +20,7 @@ layers='
 arena         0
 base          0
 errortext     0
+heap          0  pure
 table         0
 utf8          0
 wake          0
@@ -27,6 +28,7 @@ codec         1
 descriptors   1  pure
 drain         1  pure
 envelope      1
+frame         1  pure
 ipcdir        1  pure
 ipcpath       1  pure
 message       1
@@ -43,13 +45,18 @@ feed          3
 input         3
 options       3
 output        3
+packing       3
 receive       3
 socket        3
+unpack        3
 write         3
 msgpack       4
 scan          4
 cursor        4
 records       4
+batch         4
+prefixes      4
+pubframe      4
 schema        4
 schema_decode 4
 schema_encode 4
@@ -59,8 +66,11 @@ schema_size   4
 schema_span   4
 wire          4
 monitor       5
+monitor_events 5
 monitor_names 5
+monitor_peers 5
 poster        5
+poster_loop   5
 headed        6
 link          6
 pool          6
@@ -69,7 +79,15 @@ pool_recv     6
 pool_send     6
 pool_workers  6
 process       6
+publisher     6
+publisher_send 6
 ready         6
+request       6
+request_recv  6
+request_send  6
+subscriber    6
+subscriber_deliver 6
+subscriber_latest 6
 worker        6
 worker_join   6
 '

@@ -5,7 +5,8 @@
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
 # test:  these, cmocka and jansson
-# ci:    these and a C++ compiler, clang, clang-format and valgrind
+# ci:    these and a C++ compiler, clang, clang-format, valgrind, and the Python modules of the peer
+#        in another language (not on macOS)
 #
 # Does nothing where all is there. Needs root or a sudo that asks for no password, except with brew.
 set -u
@@ -14,7 +15,10 @@ group=${1:-build}
 case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
 test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
-ci) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format valgrind" ;;
+ci)
+    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format valgrind"
+    wanted="$wanted python-zmq python-msgpack"
+    ;;
 *)
     echo "usage: sh cmake/deps.sh [build | test | ci]" >&2
     exit 2
@@ -68,6 +72,11 @@ package_known() {
     return 1
 }
 
+# python_knows MODULE: the system's Python can import it. Others, of a pyenv say, do not count.
+python_knows() {
+    [ "$(uname)" = Darwin ] || /usr/bin/python3 -c "import $1" >/dev/null 2>&1
+}
+
 present() {
     case $1 in
     cc) links stdio.h c ;;
@@ -82,6 +91,8 @@ present() {
     cxx) have c++ || have g++ ;;
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
+    python-zmq) python_knows zmq ;;
+    python-msgpack) python_knows msgpack ;;
     valgrind) valgrind -q true >/dev/null 2>&1 ;; # Without libc's symbols it does not start.
     esac
 }
@@ -118,6 +129,8 @@ apt_name() {
     cmocka) echo libcmocka-dev ;;
     jansson) echo libjansson-dev ;;
     cxx) echo g++ ;;
+    python-zmq) echo python3 python3-zmq ;;
+    python-msgpack) echo python3 python3-msgpack ;;
     clang-format) first_known apt-cache show -- clang-format-14 clang-format ;;
     valgrind) echo valgrind libc6-dbg ;;
     *) echo "$1" ;;
@@ -134,6 +147,8 @@ dnf_name() {
     cmocka) echo libcmocka-devel ;;
     jansson) echo jansson-devel ;;
     cxx) echo gcc-c++ ;;
+    python-zmq) echo python3-zmq ;;
+    python-msgpack) echo python3-msgpack ;;
     clang-format) echo clang-tools-extra ;;
     *) echo "$1" ;;
     esac
@@ -144,6 +159,7 @@ pacman_name() {
     cc | cxx) echo gcc ;;
     libzmq) echo zeromq ;;
     msgpack) echo msgpack-c ;;
+    python-zmq) echo python-pyzmq ;;
     clang-format) echo clang ;;
     *) echo "$1" ;;
     esac

@@ -6,33 +6,11 @@
 #include "bench/options.h"
 #include "bench/report.h"
 
-/* What the options allow but no code does yet. Returns the exit status, 0 to go on. */
-static int refuse_unimplemented(const struct bench_options *options)
-{
-    const char *what = NULL;
-    if (options->pack_bytes != 0) {
-        what = "--pack";
-    } else if (options->svg_path != NULL) {
-        what = "--svg";
-    } else if (options->against_bare && options->mode != BENCH_THROUGHPUT) {
-        what = "--against in another mode than throughput";
-    }
-    if (what == NULL) {
-        return 0;
-    }
-    report_error("%s is not implemented yet", what);
-    return 2;
-}
-
 int main(int argc, char **argv)
 {
     struct bench_options options;
-    int status = options_parse(argc, argv, &options);
+    const int status = options_parse(argc, argv, &options);
     if (status >= 0) {
-        return status;
-    }
-    status = refuse_unimplemented(&options);
-    if (status != 0) {
         return status;
     }
     struct report report;
@@ -46,6 +24,8 @@ int main(int argc, char **argv)
         return mode_encode(&options, &report);
     case BENCH_FAIRNESS:
         return mode_fairness(&options, &report);
+    case BENCH_FAN_IN:
+        return mode_fan_in(&options, &report);
     case BENCH_IDLE:
         return mode_idle(&options, &report);
     default:

@@ -153,7 +153,9 @@ static int be_a_worker(const char *connection)
     struct event_base *base = event_base_new();
     struct evzmq_worker *worker = base == NULL ? NULL : evzmq_worker_new(base, connection, NULL);
     if (worker == NULL) {
-        (void)complain("cannot become a worker: %s", evzmq_strerror(errno));
+        if (errno != ESRCH) { /* The main process is gone: nobody asks. */
+            (void)complain("cannot become a worker: %s", evzmq_strerror(errno));
+        }
         return EXIT_FAILURE;
     }
     evzmq_worker_setcb(worker, on_request, NULL, NULL);
@@ -344,6 +346,10 @@ static void on_event(struct evzmq_pool *pool, const struct evzmq_pool_event *eve
                        evzmq_pool_loss_name(event->loss), event->status,
                        (unsigned long long)event->unanswered,
                        event->restarting ? "; starting another" : "");
+    } else if (event->type == EVZMQ_POOL_EVENT_RECONNECTED) {
+        program->lost += event->unanswered;
+        (void)complain("worker %u lost its connection, and perhaps %llu prompts", event->worker,
+                       (unsigned long long)event->unanswered);
     } else if (event->type == EVZMQ_POOL_EVENT_ERROR) {
         program->failed = 1;
         (void)complain("%s", evzmq_strerror(event->error));
@@ -394,6 +400,9 @@ static int open_input(struct program *program)
     program->input = is_stdin ? STDIN_FILENO : open(program->path, O_RDONLY | O_CLOEXEC);
     if (program->input < 0 || fstat(program->input, &status) != 0) {
         return complain("%s: %s", program->path, strerror(errno));
+    }
+    if (S_ISDIR(status.st_mode)) {
+        return complain("%s: %s", program->path, strerror(EISDIR));
     }
     program->text = evbuffer_new();
     if (program->text == NULL) {
@@ -516,6 +525,16 @@ static int parse(int argc, char **argv, struct program *program)
     return -1;
 }
 
+/* Whether all that was printed got out. */
+static int print_well(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return 1;
+    }
+    (void)complain("cannot print: %s", strerror(errno));
+    return 0;
+}
+
 /* The path of this program, which the pool starts as its workers. */
 static const char *own_path(const char *argv0)
 {
@@ -542,7 +561,7 @@ int main(int argc, char **argv)
                                                   .unanswered_max = PROMPTS_PER_WORKER};
     const int status = parse(argc, argv, &program);
     if (status >= 0) {
-        return status;
+        return print_well() ? status : EXIT_FAILURE;
     }
     const int result = start(&program);
     if (result == 0) {
@@ -552,5 +571,5 @@ int main(int argc, char **argv)
     }
     const int well = result == 0 && !program.failed && program.answers == program.prompts;
     finish(&program);
-    return well && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return print_well() && well ? EXIT_SUCCESS : EXIT_FAILURE;
 }

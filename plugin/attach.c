@@ -8,6 +8,8 @@
 #include <zmq.h>
 
 #include "base.h"
+#include "packing.h"
+#include "unpack.h"
 
 /* The ordinary types. Draft types have no ZMQ_FD. */
 static const struct evzmq__type types[] = {
@@ -110,6 +112,7 @@ static void set_defaults(struct evzmq_socket *socket)
     socket->codec = evzmq_codec_raw();
     socket->mode = EVZMQ_RECEIVE_AUTO;
     socket->read_budget = budget;
+    socket->default_read_messages = true;
     socket->write_budget = budget;
     socket->queue.messages_max = EVZMQ_OUTPUT_MESSAGES_DEFAULT;
     socket->queue.bytes_max = EVZMQ_OUTPUT_BYTES_DEFAULT;
@@ -139,6 +142,7 @@ struct evzmq_socket *evzmq_socket_new(struct event_base *base, void *zmq_socket,
     if (make_router_speak(socket) < 0 || watch(socket) < 0) {
         goto fail_attachment;
     }
+    evzmq__socket_choose_way(socket);
     socket->base->sockets++;
     if (socket->close_on_free) {
         limit_linger(socket);
@@ -214,6 +218,8 @@ void evzmq_socket_free(struct evzmq_socket *socket)
     }
     const bool stale = evzmq__base_is_stale(socket->base);
     socket->pause |= EVZMQ__PAUSE_DYING;
+    evzmq__packing_free(socket, stale);
+    evzmq__unpacking_close(socket);
     evzmq__timeouts_free(socket);
     evzmq__shutdown_free(socket);
     evzmq__feeders_close(socket, false);

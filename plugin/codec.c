@@ -35,9 +35,14 @@ const char *evzmq_decode_kind_name(enum evzmq_decode_kind kind)
     return index < EVZMQ_DECODE_KINDS ? kind_names[index] : "unknown";
 }
 
+/* What the struct was before decode_prefix came. */
+#define METHODS_SIZE_MIN offsetof(struct evzmq_codec_methods, decode_prefix)
+
 struct evzmq_codec *evzmq_codec_new(const struct evzmq_codec_methods *methods, void *state)
 {
-    if (methods == NULL || methods->size != sizeof(struct evzmq_codec_methods) ||
+    if (methods == NULL ||
+        (methods->size != sizeof(struct evzmq_codec_methods) &&
+         methods->size != METHODS_SIZE_MIN) ||
         methods->decode == NULL || methods->name == NULL) {
         errno = EINVAL;
         return NULL;
@@ -48,6 +53,7 @@ struct evzmq_codec *evzmq_codec_new(const struct evzmq_codec_methods *methods, v
     }
     codec->methods = methods;
     codec->state = state;
+    codec->decode_prefix = methods->size > METHODS_SIZE_MIN ? methods->decode_prefix : NULL;
     codec->is_raw = false;
     atomic_init(&codec->references, 1);
     return codec;
@@ -102,30 +108,60 @@ void evzmq__codec_check_error(struct evzmq_decode_error *error, size_t size)
     }
 }
 
-int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t size,
-                       struct evzmq_arena *arena, const void **out_value,
-                       struct evzmq_decode_error *out_error)
+/* Tells of a decode that failed. */
+EVZMQ__COLD
+static int report(const struct evzmq_decode_error *error, struct evzmq_decode_error *out_error)
 {
-    if (!EVZMQ__LIKELY(codec != NULL && arena != NULL && out_value != NULL &&
-                       (data != NULL || size == 0))) {
-        errno = EINVAL;
-        return -1;
-    }
-    const void *value = NULL;
-    struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
-    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, &value, &error) == 0)) {
-        *out_value = value;
-        return 0;
-    }
-    if (error.kind == EVZMQ_DECODE_NOMEM) {
+    if (error->kind == EVZMQ_DECODE_NOMEM) {
         errno = ENOMEM;
         return -1;
     }
     if (out_error != NULL) {
-        *out_error = error;
+        *out_error = *error;
     }
     errno = EBADMSG;
     return -1;
+}
+
+int evzmq_codec_decode_prefix(const struct evzmq_codec *codec, const void *data, size_t size,
+                              struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                              struct evzmq_decode_error *out_error)
+{
+    if (codec == NULL || arena == NULL || out_value == NULL || out_used == NULL ||
+        (data == NULL && size > 0)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (codec->decode_prefix == NULL) {
+        errno = ENOTSUP;
+        return -1;
+    }
+    const void *value = NULL;
+    size_t used = 0;
+    struct evzmq_decode_error error = {EVZMQ_DECODE_TRUNCATED, 0};
+    if (size == 0 ||
+        evzmq__codec_decode_prefix(codec, data, size, arena, &value, &used, &error) < 0) {
+        return report(&error, out_error);
+    }
+    *out_value = value;
+    *out_used = used;
+    return 0;
+}
+
+int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t size,
+                       struct evzmq_arena *arena, const void **out_value,
+                       struct evzmq_decode_error *out_error)
+{
+    if (!EVZMQ__LIKELY(codec != NULL) || !EVZMQ__LIKELY(arena != NULL) ||
+        !EVZMQ__LIKELY(out_value != NULL) || !EVZMQ__LIKELY(data != NULL || size == 0)) {
+        errno = EINVAL;
+        return -1;
+    }
+    struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
+    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, out_value, &error) == 0)) {
+        return 0;
+    }
+    return report(&error, out_error);
 }
 
 static bool can_encode(const struct evzmq_codec *codec)
@@ -135,30 +171,25 @@ static bool can_encode(const struct evzmq_codec *codec)
 
 int evzmq_codec_encoded_size(const struct evzmq_codec *codec, const void *value, size_t *out_size)
 {
-    if (codec == NULL || value == NULL || out_size == NULL) {
+    if (!EVZMQ__LIKELY(codec != NULL && value != NULL && out_size != NULL)) {
         errno = EINVAL;
         return -1;
     }
-    if (!can_encode(codec)) {
+    if (!EVZMQ__LIKELY(can_encode(codec))) {
         errno = ENOTSUP;
         return -1;
     }
-    size_t size = 0;
-    if (codec->methods->encoded_size(codec->state, value, &size) != 0) {
-        return -1;
-    }
-    *out_size = size;
-    return 0;
+    return codec->methods->encoded_size(codec->state, value, out_size);
 }
 
 int evzmq_codec_encode(const struct evzmq_codec *codec, const void *value, void *buffer,
                        size_t size)
 {
-    if (codec == NULL || value == NULL || (buffer == NULL && size > 0)) {
+    if (!EVZMQ__LIKELY(codec != NULL && value != NULL && (buffer != NULL || size == 0))) {
         errno = EINVAL;
         return -1;
     }
-    if (!can_encode(codec)) {
+    if (!EVZMQ__LIKELY(can_encode(codec))) {
         errno = ENOTSUP;
         return -1;
     }

@@ -10,10 +10,15 @@
 
 #include <evzmq/codec.h>
 
+#include "base.h"
+
 /* Nothing but the reference count changes after evzmq_codec_new(): threads share codecs. */
 struct evzmq_codec {
     const struct evzmq_codec_methods *methods;
     void *state;
+    int (*decode_prefix)(const void *state, const void *data, size_t size,
+                         struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                         struct evzmq_decode_error *out_error); /* NULL: it has none */
     bool is_raw; /* the raw codec: static, so never counted and never freed */
     atomic_size_t references;
 };
@@ -36,8 +41,28 @@ static inline int evzmq__codec_decode(const struct evzmq_codec *codec, const voi
                                       size_t size, struct evzmq_arena *arena,
                                       const void **out_value, struct evzmq_decode_error *out_error)
 {
-    if (codec->methods->decode(codec->state, data, size, arena, out_value, out_error) == 0) {
+    if (EVZMQ__LIKELY(
+            codec->methods->decode(codec->state, data, size, arena, out_value, out_error) == 0)) {
         return 0;
+    }
+    evzmq__codec_check_error(out_error, size);
+    return -1;
+}
+
+/* The same for the value at the front of at least one byte; the codec has the method. */
+static inline int evzmq__codec_decode_prefix(const struct evzmq_codec *codec, const void *data,
+                                             size_t size, struct evzmq_arena *arena,
+                                             const void **out_value, size_t *out_used,
+                                             struct evzmq_decode_error *out_error)
+{
+    const int result =
+        codec->decode_prefix(codec->state, data, size, arena, out_value, out_used, out_error);
+    /* A codec that uses nothing would never come to the end. */
+    if (EVZMQ__LIKELY(result == 0 && *out_used - 1 < size)) {
+        return 0;
+    }
+    if (result == 0) {
+        *out_error = (struct evzmq_decode_error){EVZMQ_DECODE_MALFORMED, 0};
     }
     evzmq__codec_check_error(out_error, size);
     return -1;

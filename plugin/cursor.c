@@ -4,7 +4,7 @@
  */
 #include <errno.h>
 
-#include <evzmq/schema.h>
+#include <evzmq/cursor.h>
 
 #include "scan.h"
 #include "wire.h"

@@ -12,6 +12,7 @@
 #include <event2/event.h>
 
 #include "base.h"
+#include "packing.h"
 
 struct limit {
     struct evzmq__timer *timer; /* may be there without a timeout, where setting one failed */
@@ -171,7 +172,7 @@ void evzmq__shutdown_update(struct evzmq_socket *socket)
     socket->write_enabled = false;
     if (shutdown->done_cb != NULL) {
         shutdown->done_cb(socket, socket->counters.messages_out - shutdown->messages_out_before,
-                          socket->queue.messages, shutdown->arg);
+                          evzmq__socket_count_queued(socket, NULL), shutdown->arg);
     }
 }
 
@@ -222,6 +223,12 @@ int evzmq_socket_shutdown(struct evzmq_socket *socket, const struct timeval *dea
             errno = ENOMEM;
             return -1;
         }
+    }
+    if (evzmq__packing_close(socket) < 0) {
+        evzmq__timer_free(shutdown->deadline);
+        evzmq__free(shutdown);
+        errno = ENOMEM;
+        return -1;
     }
     /* What was posted before the shutdown was accepted, so it counts as queued. */
     evzmq__feeders_close(socket, true);

@@ -40,9 +40,8 @@ static int refer_to_part(struct evzmq__part *part, struct evbuffer *out)
         return -1;
     }
     (void)zmq_msg_init(&holder->msg);
-    if (zmq_msg_copy(&holder->msg, &part->msg) == 0 &&
-        evbuffer_add_reference(out, zmq_msg_data(&holder->msg), zmq_msg_size(&holder->msg),
-                               holder_free, holder) == 0) {
+    const void *data = evzmq__part_share(part, &holder->msg);
+    if (data != NULL && evbuffer_add_reference(out, data, part->size, holder_free, holder) == 0) {
         return 0;
     }
     holder_free(NULL, 0, holder);
@@ -57,7 +56,7 @@ int evzmq_message_part_to_evbuffer(struct evzmq_message *message, size_t part, s
         return -1;
     }
     struct evzmq__part *source = &message->parts[part];
-    if (source->size >= EVZMQ_ZERO_COPY_MIN) {
+    if (evzmq__part_shares(source)) {
         return refer_to_part(source, out);
     }
     if (source->size > 0 && evbuffer_add(out, evzmq__part_data(source), source->size) < 0) {

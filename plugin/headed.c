@@ -124,10 +124,15 @@ int evzmq__headed_write_message(struct evzmq_socket *socket, const struct evzmq_
 bool evzmq__headed_read(const struct evzmq_message *message, unsigned n_workers,
                         struct evzmq__header *out)
 {
-    size_t size = 0;
-    if (evzmq_message_get_part_count(message) < 2) {
+    if (message->part_count < 2) {
         return false;
     }
-    const void *data = evzmq_message_get_part(message, 0, &size);
-    return evzmq__header_read(data, size, n_workers, out);
+    const struct evzmq__part *part = &message->parts[0];
+    const unsigned char *data = evzmq__part_data(part);
+    /* What all send that were started once and have nothing special to say. */
+    if (part->size == 1 && data[0] < n_workers && data[0] <= EVZMQ__INTEGER_FIX_MAX) {
+        *out = (struct evzmq__header){.identity = data[0]};
+        return true;
+    }
+    return evzmq__header_read(data, part->size, n_workers, out);
 }

@@ -37,7 +37,7 @@ static void on_fd(evutil_socket_t fd, short what, void *arg)
     struct evzmq__source *source = arg;
     enter(source->fd_event);
     if (source->callback == NULL) {
-        evzmq__source_mute(source); /* Abandoned. The fd would stay readable. */
+        evzmq__source_mute_in_child(source); /* Abandoned. The fd would stay readable. */
         return;
     }
     if (source->scheduled || source->delayed) {
@@ -112,6 +112,13 @@ void evzmq__source_mute(struct evzmq__source *source)
     (void)event_del(source->timer);
     source->scheduled = false;
     source->delayed = false;
+}
+
+void evzmq__source_mute_in_child(struct evzmq__source *source)
+{
+    if (event_reinit(event_get_base(source->fd_event)) == 0) {
+        evzmq__source_mute(source);
+    }
 }
 
 void evzmq__source_stop(struct evzmq__source *source)

@@ -61,10 +61,14 @@ bool evzmq__source_schedule(struct evzmq__source *source);
 /* Wakes the owner after a delay, or earlier when something else does: each wakeup cancels it. */
 void evzmq__source_schedule_after(struct evzmq__source *source, unsigned delay_usec);
 
-/* In a forked child that runs the loop: takes the events off it. Whoever runs an inherited base has
- * called event_reinit(), as libevent demands, so that the parent's registration is not concerned.
- */
+/* Takes the events off the loop. */
 void evzmq__source_mute(struct evzmq__source *source);
+
+/* The same in a forked child that runs the loop. Until event_reinit() the kernel's set of fds is
+ * the parent's too, and what is taken off it the parent never hears of again. Whoever runs an
+ * inherited base should have called that, but a child that was forked in a callback is back in the
+ * loop before it can; so it is called here. Another call does no harm. */
+void evzmq__source_mute_in_child(struct evzmq__source *source);
 
 /* Stops all wakeups; the source lets the loop's dispatch end. It cannot be started again. */
 void evzmq__source_stop(struct evzmq__source *source);

@@ -397,12 +397,25 @@ size_t evzmq_message_get_size(const struct evzmq_message *message)
     return message == NULL ? 0 : message->size;
 }
 
+/* Shares the memory of a large part. */
+static int share_part(struct evzmq__part *to, struct evzmq__part *from)
+{
+    const void *data = evzmq__part_share(from, &to->msg);
+    if (data == NULL) {
+        return -1;
+    }
+    to->data = data;
+    to->size = from->size;
+    to->outside = from->size != zmq_msg_size(&to->msg);
+    return 0;
+}
+
 /* Copies the small parts of a message into one block and shares the memory of the large ones. */
 static int copy_parts(struct evzmq_message *to, struct evzmq_message *from)
 {
     size_t small = 0;
     for (size_t i = 0; i < from->part_count; i++) {
-        small += from->parts[i].size < EVZMQ_ZERO_COPY_MIN ? align_up(from->parts[i].size) : 0;
+        small += evzmq__part_shares(&from->parts[i]) ? 0 : align_up(from->parts[i].size);
     }
     unsigned char *at = NULL;
     if (small > 0) {
@@ -418,11 +431,10 @@ static int copy_parts(struct evzmq_message *to, struct evzmq_message *from)
             return -1;
         }
         struct evzmq__part *part = &to->parts[i];
-        if (source->size >= EVZMQ_ZERO_COPY_MIN) {
-            if (zmq_msg_copy(&part->msg, &source->msg) < 0) {
+        if (evzmq__part_shares(source)) {
+            if (share_part(part, source) < 0) {
                 return -1;
             }
-            evzmq__part_point_inside(part);
         } else {
             if (source->size > 0) {
                 memcpy(at, evzmq__part_data(source), source->size);
@@ -453,6 +465,21 @@ struct evzmq_message *evzmq_message_take(struct evzmq_message *message)
     if (message->has_envelope) {
         evzmq__message_set_envelope(kept, message->envelope.part_count);
     }
+    return kept;
+}
+
+struct evzmq_message *evzmq__message_take_span(struct evzmq_message *message, const void *data,
+                                               size_t size)
+{
+    struct evzmq__part *last = &message->parts[message->part_count - 1];
+    const struct evzmq__part before = *last;
+    last->data = data;
+    last->size = size;
+    last->outside = true;
+    struct evzmq_message *kept = evzmq_message_take(message);
+    last->data = before.data;
+    last->size = before.size;
+    last->outside = before.outside;
     return kept;
 }
 

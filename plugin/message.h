@@ -16,9 +16,11 @@
 
 #include "queue.h"
 
-/* One part. Its zmq_msg_t is always initialised. The bytes lie in it unless `outside` is set: then
- * they lie in the receive buffer or in the block of a kept message. Ask evzmq__part_data() for
- * them: of a part that was just received `data` is NULL, since finding out costs a call. */
+/* One part. Its zmq_msg_t is always initialised. The bytes are all that is in it unless `outside`
+ * is set: then they lie in the receive buffer or in the block of a kept message, or, as those of a
+ * record of a packed frame, they are some of what is in it (evzmq__part_share()). Ask
+ * evzmq__part_data() for them: of a part that was just received `data` is NULL, since finding out
+ * costs a call. */
 struct evzmq__part {
     zmq_msg_t msg;
     union {
@@ -30,6 +32,8 @@ struct evzmq__part {
     };
     bool outside;
 };
+
+struct evzmq__frame;
 
 struct evzmq_envelope {
     const struct evzmq_message *message; /* its first parts are the envelope; or NULL: a copy */
@@ -52,6 +56,7 @@ struct evzmq_message {
     size_t part_capacity; /* the zmq_msg_t of all of them are initialised */
     size_t size; /* of all parts */
     size_t parts_sent; /* of a message whose sending a signal interrupted; else 0 */
+    struct evzmq__frame *frame; /* its bytes, which count as in flight once sent; NULL for others */
 
     bool is_lent; /* to a callback; not the user's to free or to change */
     bool is_simple; /* at most one part and no block: the next message may overwrite it */
@@ -136,6 +141,10 @@ void evzmq__message_set_envelope(struct evzmq_message *message, size_t part_coun
 int evzmq__message_decode_last(struct evzmq_message *message, const struct evzmq_codec *codec,
                                struct evzmq_arena *arena);
 
+/* evzmq_message_take() of a message whose last part is `size` of its bytes, at `data`. */
+struct evzmq_message *evzmq__message_take_span(struct evzmq_message *message, const void *data,
+                                               size_t size);
+
 /* Appends a part that takes over the bytes of `msg`. Returns 0, or -1 with EINVAL (no message, or
  * one that is lent) or ENOMEM; then `msg` is unchanged. */
 int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
@@ -147,12 +156,16 @@ int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
 void evzmq__part_init(struct evzmq__part *part);
 
 /* Prepares a part for sending: fills its zmq_msg_t with a copy of some bytes, or with room for
- * them. Return 0, or -1 with ENOMEM. */
+ * them, in place of what was in it. Return 0, or -1 with ENOMEM; then it is empty. */
 int evzmq__part_fill(struct evzmq__part *part, const void *data, size_t size);
 int evzmq__part_reserve(struct evzmq__part *part, size_t size, void **out_data);
 
 /* Points a part at the bytes in its zmq_msg_t. */
 void evzmq__part_point_inside(struct evzmq__part *part);
+
+/* Makes `to`, which is initialised and empty, one more owner of the memory of a part that was
+ * received. Gives the part's bytes in there; NULL with ENOMEM. */
+const void *evzmq__part_share(struct evzmq__part *part, zmq_msg_t *to);
 
 /* Lets go of the bytes; the part stays initialised and empty. */
 void evzmq__part_clear(struct evzmq__part *part);
@@ -175,35 +188,65 @@ void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from);
 int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket, size_t *parts_sent,
                       bool *out_restarted);
 
+/* Whether another message can share a part's bytes instead of copying them: its zmq_msg_t has them,
+ * alone or among others, which that of a record within somebody else's part has not. */
+static inline bool evzmq__part_shares(const struct evzmq__part *part)
+{
+    const size_t held = zmq_msg_size(&part->msg);
+    if (part->size < EVZMQ_ZERO_COPY_MIN || held <= part->size) {
+        return part->size >= EVZMQ_ZERO_COPY_MIN && held == part->size;
+    }
+    const uintptr_t start = (uintptr_t)zmq_msg_data((zmq_msg_t *)&part->msg);
+    return (uintptr_t)part->data - start <= held - part->size;
+}
+
 /* The bytes of a part, which are never NULL. */
 static inline const void *evzmq__part_data(const struct evzmq__part *part)
 {
     return part->data != NULL ? part->data : zmq_msg_data((zmq_msg_t *)&part->msg);
 }
 
-/* Nearly every message has one part and is within the limits: that path is short and inlined. */
+/* A simple message was received: one part of this size, whose bytes lie at `data`, outside of its
+ * zmq_msg_t, or in that where `data` is NULL. */
+static inline void evzmq__message_set_single(struct evzmq_message *message,
+                                             struct evzmq__part *part, size_t size,
+                                             const void *data)
+{
+    part->data = data;
+    part->size = size;
+    part->outside = data != NULL;
+    message->part_count = 1;
+    message->size = size;
+    message->has_envelope = false;
+    message->has_error = false;
+    message->codec = NULL;
+    message->value = NULL;
+}
+
+/* Goes on where zmq_msg_recv() for the first part of a simple message gave `result`. Nearly every
+ * message has one part and is within the limits: that path is short and inlined. */
+static inline enum evzmq__recv evzmq__message_recv_rest(struct evzmq_message *message,
+                                                        void *zmq_socket,
+                                                        const struct evzmq__message_limits *limits,
+                                                        int result)
+{
+    struct evzmq__part *part = message->parts;
+    if (result < 0 || result == INT_MAX || zmq_msg_more(&part->msg) != 0 ||
+        (limits->bytes != 0 && (size_t)result > limits->bytes)) {
+        return evzmq__message_recv_any(message, zmq_socket, limits, true, result);
+    }
+    evzmq__message_set_single(message, part, (size_t)result, NULL);
+    return EVZMQ__RECV_WHOLE;
+}
+
 static inline enum evzmq__recv evzmq__message_recv(struct evzmq_message *message, void *zmq_socket,
                                                    const struct evzmq__message_limits *limits)
 {
     if (!message->is_simple) {
         return evzmq__message_recv_any(message, zmq_socket, limits, false, 0);
     }
-    struct evzmq__part *part = message->parts;
-    const int result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
-    if (result < 0 || result == INT_MAX || zmq_msg_more(&part->msg) != 0 ||
-        (limits->bytes != 0 && (size_t)result > limits->bytes)) {
-        return evzmq__message_recv_any(message, zmq_socket, limits, true, result);
-    }
-    part->data = NULL;
-    part->size = (size_t)result;
-    part->outside = false;
-    message->part_count = 1;
-    message->size = (size_t)result;
-    message->has_envelope = false;
-    message->has_error = false;
-    message->codec = NULL;
-    message->value = NULL;
-    return EVZMQ__RECV_WHOLE;
+    const int result = zmq_msg_recv(&message->parts->msg, zmq_socket, ZMQ_DONTWAIT);
+    return evzmq__message_recv_rest(message, zmq_socket, limits, result);
 }
 
 #endif /* EVZMQ_PLUGIN_MESSAGE_H */

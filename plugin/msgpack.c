@@ -231,23 +231,20 @@ static inline int tree_callback_map_item(struct tree_user *user, msgpack_object 
 _Static_assert(MSGPACK_EMBED_STACK_SIZE >= EVZMQ_MSGPACK_DEPTH_MAX,
                "no header of msgpack-c came first with a smaller stack");
 
-static int tree_decode(const void *state, const void *data, size_t size, struct evzmq_arena *arena,
-                       const void **out_value, struct evzmq_decode_error *out_error)
+/* Makes the tree of a value that was scanned. */
+static int make_tree(const struct msgpack_state *codec, const void *data,
+                     const struct evzmq__scan_result *scanned, struct evzmq_arena *arena,
+                     const void **out_value, struct evzmq_decode_error *out_error)
 {
-    const struct msgpack_state *const codec = state;
-    struct evzmq__scan_result scanned;
-    if (evzmq__scan_whole(data, size, &codec->limits, &scanned, out_error) != 0) {
-        return -1;
-    }
     /* No overflow: an element is at least one byte, and memory_max is checked before it counts. */
     const size_t objects_max = codec->memory_max / sizeof(msgpack_object);
     out_error->offset = 0;
-    if (scanned.elements >= objects_max) {
+    if (scanned->elements >= objects_max) {
         out_error->kind = EVZMQ_DECODE_MEMORY;
         return -1;
     }
     msgpack_object *const objects =
-        evzmq__arena_cut(arena, (scanned.elements + 1) * sizeof(msgpack_object));
+        evzmq__arena_cut(arena, (scanned->elements + 1) * sizeof(msgpack_object));
     if (objects == NULL) {
         out_error->kind = EVZMQ_DECODE_NOMEM;
         return -1;
@@ -258,15 +255,39 @@ static int tree_decode(const void *state, const void *data, size_t size, struct 
     context.user.free = objects + 1;
     tree_init(&context);
     size_t offset = 0;
-    const int result = tree_execute(&context, data, size, &offset);
-    const bool agree = result == 1 && offset == size;
-    assert(agree && context.user.free == objects + 1 + scanned.elements);
+    const int result = tree_execute(&context, data, scanned->used, &offset);
+    const bool agree = result == 1 && offset == scanned->used;
+    assert(agree && context.user.free == objects + 1 + scanned->elements);
     if (!agree) {
         out_error->kind = EVZMQ_DECODE_MALFORMED;
         return -1;
     }
     *out_value = tree_data(&context);
     return 0;
+}
+
+static int tree_decode(const void *state, const void *data, size_t size, struct evzmq_arena *arena,
+                       const void **out_value, struct evzmq_decode_error *out_error)
+{
+    const struct msgpack_state *const codec = state;
+    struct evzmq__scan_result scanned;
+    if (evzmq__scan_whole(data, size, &codec->limits, &scanned, out_error) != 0) {
+        return -1;
+    }
+    return make_tree(codec, data, &scanned, arena, out_value, out_error);
+}
+
+static int tree_decode_prefix(const void *state, const void *data, size_t size,
+                              struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                              struct evzmq_decode_error *out_error)
+{
+    const struct msgpack_state *const codec = state;
+    struct evzmq__scan_result scanned;
+    if (evzmq__scan(data, size, &codec->limits, &scanned, out_error) != 0) {
+        return -1;
+    }
+    *out_used = scanned.used;
+    return make_tree(codec, data, &scanned, arena, out_value, out_error);
 }
 
 /* The walk over a tree. */
@@ -523,6 +544,7 @@ static const struct evzmq_codec_methods tree_methods = {
     .encoded_size = tree_encoded_size,
     .encode = tree_encode,
     .destroy = tree_destroy,
+    .decode_prefix = tree_decode_prefix,
 };
 
 static size_t or_default(size_t value, size_t fallback)

@@ -9,6 +9,9 @@
 #include <event2/event.h>
 #include <zmq.h>
 
+#include "packing.h"
+#include "unpack.h"
+
 static int refuse(int error)
 {
     errno = error;
@@ -38,6 +41,7 @@ void evzmq_socket_setcb(struct evzmq_socket *socket, evzmq_read_cb read_cb, evzm
     socket->arg = arg;
     if (evzmq__socket_check(socket) == 0) {
         set_pause(socket, EVZMQ__PAUSE_NO_CALLBACK, read_cb == NULL);
+        evzmq__timeouts_update(socket, false, false);
     }
 }
 
@@ -73,10 +77,13 @@ void *evzmq_socket_get_zmq_socket(const struct evzmq_socket *socket)
 
 size_t evzmq_socket_get_queued(const struct evzmq_socket *socket, size_t *out_bytes)
 {
-    if (out_bytes != NULL) {
-        *out_bytes = socket == NULL ? 0 : socket->queue.bytes;
+    if (socket == NULL) {
+        if (out_bytes != NULL) {
+            *out_bytes = 0;
+        }
+        return 0;
     }
-    return socket == NULL ? 0 : socket->queue.messages;
+    return evzmq__socket_count_queued(socket, out_bytes);
 }
 
 static bool is_direction(short events)
@@ -146,8 +153,15 @@ int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_codec *code
     if (socket->type->zmq_type == ZMQ_STREAM && next != evzmq_codec_raw()) {
         return refuse(ENOTSUP);
     }
+    if ((evzmq__packing_is_on(socket) && !evzmq__packing_takes_codec(next)) ||
+        (evzmq__unpacking_is_on(socket) && next->decode_prefix == NULL)) {
+        return refuse(ENOTSUP);
+    }
+    if (evzmq__packing_close(socket) < 0) {
+        return -1;
+    }
     evzmq__codec_ref(next);
-    const struct evzmq_message *receiving = socket->base->receiving;
+    const struct evzmq_message *receiving = evzmq__socket_get_receiving(socket);
     if (socket->in_pass && receiving != NULL && receiving->codec == socket->codec) {
         /* The message in delivery refers to its codec until the callback returns. Whichever was
          * kept before was kept for an earlier message. */
@@ -171,6 +185,7 @@ int evzmq_socket_set_receive_mode(struct evzmq_socket *socket, enum evzmq_receiv
     case EVZMQ_RECEIVE_IN_PLACE:
     case EVZMQ_RECEIVE_OWNED:
         socket->mode = (unsigned char)mode;
+        evzmq__socket_choose_way(socket);
         return 0;
     default:
         return refuse(EINVAL);
@@ -189,6 +204,7 @@ int evzmq_socket_set_max_message(struct evzmq_socket *socket, size_t bytes, size
     const bool drops = policy == EVZMQ_OVERSIZE_DROP;
     socket->limits.bytes = drops ? bytes : 0;
     socket->limits.parts = drops ? parts : 0;
+    evzmq__socket_choose_way(socket);
     return 0;
 }
 
@@ -223,6 +239,7 @@ int evzmq_socket_set_budget(struct evzmq_socket *socket, const struct evzmq_budg
     if (budget->size != sizeof(*budget)) {
         return refuse(EINVAL);
     }
+    socket->default_read_messages = budget->read_messages == 0;
     socket->read_budget = budget_of(budget->read_messages, budget->read_bytes, budget->read_usec);
     socket->write_budget =
         budget_of(budget->write_messages, budget->write_bytes, budget->write_usec);
@@ -236,6 +253,7 @@ int evzmq_socket_set_output_limit(struct evzmq_socket *socket, size_t messages, 
     }
     socket->queue.messages_max = messages != 0 ? messages : EVZMQ_OUTPUT_MESSAGES_DEFAULT;
     socket->queue.bytes_max = bytes != 0 ? bytes : EVZMQ_OUTPUT_BYTES_DEFAULT;
+    evzmq__packing_limit_changed(socket);
     if (socket->feeders.ready_first != NULL) {
         evzmq__socket_attend(socket);
     }
@@ -273,6 +291,8 @@ int evzmq_socket_get_stats(const struct evzmq_socket *socket, struct evzmq_socke
         return refuse(EINVAL);
     }
     const struct evzmq__counters *counters = &socket->counters;
+    size_t queue_bytes = 0;
+    const size_t queue_records = evzmq__socket_count_queued(socket, &queue_bytes);
     struct evzmq_socket_stats all = {
         .messages_in = counters->messages_in,
         .bytes_in = counters->bytes_in,
@@ -291,8 +311,8 @@ int evzmq_socket_get_stats(const struct evzmq_socket *socket, struct evzmq_socke
         .writes_refused = counters->writes_refused,
         .writes_after_shutdown = counters->writes_after_shutdown,
         .restarts = counters->restarts,
-        .queue_messages = socket->queue.messages,
-        .queue_bytes = socket->queue.bytes,
+        .queue_messages = queue_records,
+        .queue_bytes = queue_bytes,
         .queue_messages_peak = socket->queue.messages_peak,
         .queue_bytes_peak = socket->queue.bytes_peak,
         .parked_peers =

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#include "packing.h"
+
 /* Takes the first queued message out and counts it. */
 static struct evzmq_message *pop_message(struct evzmq_socket *socket)
 {
@@ -16,7 +18,7 @@ enum evzmq__step evzmq__pass_give_up(struct evzmq__pass *pass, struct evzmq_mess
                                      int error)
 {
     struct evzmq_socket *socket = pass->socket;
-    socket->counters.undeliverable++;
+    socket->counters.undeliverable += 1 + message->entry.more;
     pass->reported++;
     message->is_lent = true;
     const struct evzmq_event event = {.size = sizeof(event),
@@ -65,20 +67,35 @@ static enum evzmq__step flush_step(void *arg, size_t *out_bytes)
     if (!socket->write_enabled) {
         return EVZMQ__STEP_PAUSED;
     }
+    if (message->frame != NULL && !evzmq__packing_admit(socket, message)) {
+        return EVZMQ__STEP_PAUSED;
+    }
     bool restarted = false;
-    const int result = evzmq__parts_send(message->parts, message->part_count, socket->zmq_socket,
-                                         &message->parts_sent, &restarted);
+    int result = evzmq__parts_send(message->parts, message->part_count, socket->zmq_socket,
+                                   &message->parts_sent, &restarted);
+    if (result < 0 && errno == EAGAIN && socket->sheds) {
+        result =
+            evzmq__socket_shed(socket, message->parts, message->part_count, &message->parts_sent);
+    }
     const int error = errno;
     socket->touched = true;
     socket->counters.restarts += restarted;
     if (result < 0) {
+        if (message->frame != NULL) {
+            evzmq__frame_recall(message->frame);
+        }
         return flush_failed(pass, message, error);
     }
     *out_bytes = message->entry.bytes;
     pass->sent++;
-    socket->counters.messages_out++;
+    socket->counters.messages_out += 1 + message->entry.more;
     socket->counters.bytes_out += message->entry.bytes;
-    evzmq__message_destroy(pop_message(socket));
+    (void)pop_message(socket);
+    if (socket->packing != NULL) {
+        evzmq__packing_recycle(socket, message);
+    } else {
+        evzmq__message_destroy(message);
+    }
     return EVZMQ__STEP_DONE;
 }
 

@@ -31,13 +31,17 @@ void evzmq__part_point_inside(struct evzmq__part *part)
 
 int evzmq__part_reserve(struct evzmq__part *part, size_t size, void **out_data)
 {
-    zmq_msg_t fresh;
-    if (zmq_msg_init_size(&fresh, size) < 0) {
+    (void)zmq_msg_close(&part->msg);
+    if (zmq_msg_init_size(&part->msg, size) < 0) {
+        evzmq__part_init(part);
+        errno = ENOMEM;
         return -1;
     }
-    (void)zmq_msg_move(&part->msg, &fresh);
-    evzmq__part_point_inside(part);
-    *out_data = zmq_msg_data(&part->msg);
+    void *data = zmq_msg_data(&part->msg);
+    part->data = data;
+    part->size = size;
+    part->outside = false;
+    *out_data = data;
     return 0;
 }
 
@@ -55,17 +59,28 @@ int evzmq__part_fill(struct evzmq__part *part, const void *data, size_t size)
 
 void evzmq__part_move(struct evzmq__part *to, struct evzmq__part *from)
 {
+    /* Also of a part that lies outside: it may hold what the bytes are a piece of. */
+    (void)zmq_msg_move(&to->msg, &from->msg);
     if (from->outside) {
         to->data = from->data;
         to->size = from->size;
         to->outside = true;
     } else {
-        (void)zmq_msg_move(&to->msg, &from->msg);
         evzmq__part_point_inside(to);
     }
     from->data = NULL;
     from->size = 0;
     from->outside = false;
+}
+
+const void *evzmq__part_share(struct evzmq__part *part, zmq_msg_t *to)
+{
+    if (zmq_msg_copy(to, &part->msg) < 0) {
+        return NULL;
+    }
+    /* A piece of it lies where it did: a copy of a large message has the same memory. All of it may
+     * have been copied to the receive buffer, which is no place to stay. */
+    return part->size == zmq_msg_size(to) ? zmq_msg_data(to) : part->data;
 }
 
 static int send_part(zmq_msg_t *msg, void *zmq_socket, int flags)
@@ -142,7 +157,10 @@ int evzmq__parts_send(struct evzmq__part *parts, size_t count, void *zmq_socket,
         return 0;
     }
     for (size_t i = *parts_sent; i < count; i++) {
-        if (send_copy(&parts[i], zmq_socket, flags_of(i, count)) < 0) {
+        /* With the last part all are accepted, so it is given away; refused, it is still there. */
+        const bool is_last = i + 1 == count && !parts[i].outside;
+        if ((is_last ? send_part(&parts[i].msg, zmq_socket, 0)
+                     : send_copy(&parts[i], zmq_socket, flags_of(i, count))) < 0) {
             const int error = errno;
             *parts_sent = error == EINTR || error == ENOMEM ? i : 0;
             if (error == EAGAIN && i > 0) {

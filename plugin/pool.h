@@ -63,6 +63,9 @@ struct evzmq__pool_worker {
     bool term_sent; /* SIGTERM, SIGKILL: in the course of a shutdown */
     bool kill_sent;
     bool refused; /* a send failed with EAGAIN since the last EVZMQ_POOL_EVENT_WRITABLE */
+    bool greeted; /* it has said that it is connected, since its start or loss */
+    bool reconnected; /* it has said so again, which is not reported yet */
+    uint64_t written_off; /* and the requests that it may have lost meanwhile */
     bool end_queued; /* the word to end is in the queue, or went out */
     unsigned delay_ms; /* before the next restart */
 
@@ -108,6 +111,8 @@ struct evzmq_pool {
     struct evzmq_socket *ready;
     struct evzmq__timer *timer;
     bool attention; /* the timer is to fire in the next turn of the loop */
+    uint64_t answers_at; /* when the pass began that delivers answers now, */
+    uint64_t answers_pass; /* and which one that is */
 
     struct evzmq_pool_options options; /* without pointers, with the defaults filled in */
     char **argv; /* one more than the user's: room for the connection string, and NULL */
@@ -185,7 +190,10 @@ void evzmq__worker_tick(struct evzmq__pool_worker *worker, uint64_t now);
 uint64_t evzmq__worker_next(const struct evzmq__pool_worker *worker);
 
 /* Notes that a message of the worker came. */
-void evzmq__worker_seen(struct evzmq__pool_worker *worker);
+void evzmq__worker_seen(struct evzmq__pool_worker *worker, uint64_t now);
+
+/* Notes that the worker says it is connected. */
+void evzmq__worker_connected(struct evzmq__pool_worker *worker);
 
 /* Requests that went to the worker since its start and were not answered. */
 uint64_t evzmq__worker_unanswered(const struct evzmq__pool_worker *worker);
@@ -209,7 +217,7 @@ void evzmq__check_tick(struct evzmq_pool *pool, uint64_t now);
 void evzmq__ending_tick(struct evzmq_pool *pool, uint64_t now);
 
 /* An answer came: a shutdown that waits for the last ones waits a little longer. */
-void evzmq__ending_seen(struct evzmq_pool *pool);
+void evzmq__ending_seen(struct evzmq_pool *pool, uint64_t now);
 
 /* When something is due for them next. */
 uint64_t evzmq__check_next(const struct evzmq_pool *pool);

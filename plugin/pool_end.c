@@ -204,11 +204,11 @@ void evzmq__ending_tick(struct evzmq_pool *pool, uint64_t now)
     }
 }
 
-void evzmq__ending_seen(struct evzmq_pool *pool)
+void evzmq__ending_seen(struct evzmq_pool *pool, uint64_t now)
 {
     struct evzmq__pool_ending *ending = &pool->ending;
     if (ending->settled_at != EVZMQ__NEVER && ending->begun) {
-        const uint64_t later = evzmq__clock_ns() + SETTLE_MS * EVZMQ__MS;
+        const uint64_t later = now + SETTLE_MS * EVZMQ__MS;
         ending->settled_at = later < ending->settle_limit ? later : ending->settle_limit;
     }
 }

@@ -11,16 +11,41 @@
 /* Messages without a proper header that are dropped in one call. */
 enum { BAD_ANSWERS_MAX = 1000 };
 
-/* Credits an answer. Returns its worker, or NULL when the header makes no sense. */
-static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
-                                         const struct evzmq_message *message)
+/* When an answer came. Reading the clock takes longer than all else here, so answers of one pass,
+ * which its budget ends soon, came when it began. */
+static uint64_t answer_time(struct evzmq_pool *pool)
+{
+    const struct evzmq_socket *socket = pool->responses;
+    if (!socket->in_pass) {
+        return evzmq__clock_ns();
+    }
+    if (socket->counters.wakeups != pool->answers_pass) {
+        pool->answers_pass = socket->counters.wakeups;
+        pool->answers_at = evzmq__clock_ns();
+    }
+    return pool->answers_at;
+}
+
+/* What came on the response socket. */
+enum kind { ANSWER, GREETING, RUBBISH };
+
+/* Credits an answer, and notes what else it may be. */
+static enum kind credit(struct evzmq_pool *pool, const struct evzmq_message *message,
+                        struct evzmq__pool_worker **out_worker)
 {
     struct evzmq__header header;
     if (!evzmq__headed_read(message, pool->n_workers, &header)) {
         pool->stats.bad_answers++;
-        return NULL;
+        return RUBBISH;
     }
     struct evzmq__pool_worker *worker = &pool->workers[header.identity];
+    if ((header.flags & EVZMQ_POOL_FLAG_CONNECTED) != 0) {
+        if (header.start == worker->start) {
+            evzmq__worker_connected(worker);
+        }
+        return GREETING;
+    }
+    const uint64_t now = answer_time(pool);
     const bool is_last = (header.flags & EVZMQ_POOL_FLAG_MORE) == 0;
     worker->answers++;
     worker->answered += is_last;
@@ -29,22 +54,26 @@ static struct evzmq__pool_worker *credit(struct evzmq_pool *pool,
     if (header.start == worker->start) {
         /* An answer to nothing must not make up for one that is missing later. */
         worker->answered_now += is_last && evzmq__worker_unanswered(worker) > 0;
-        evzmq__worker_seen(worker);
+        evzmq__worker_seen(worker, now);
     }
     if (worker->refused) {
         evzmq__pool_attend(pool);
     }
-    evzmq__ending_seen(pool);
-    return worker;
+    evzmq__ending_seen(pool, now);
+    *out_worker = worker;
+    return ANSWER;
 }
 
 void evzmq__pool_on_answer(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
 {
     struct evzmq_pool *pool = arg;
     (void)socket;
-    const struct evzmq__pool_worker *worker = credit(pool, message);
-    if (worker != NULL) {
+    struct evzmq__pool_worker *worker = NULL;
+    const enum kind kind = credit(pool, message, &worker);
+    if (kind == ANSWER) {
         pool->answer_cb(pool, worker->identity, message, pool->arg);
+    }
+    if (kind != RUBBISH) {
         return;
     }
     struct evzmq_pool_event event = {.type = EVZMQ_POOL_EVENT_BAD_ANSWER,
@@ -65,9 +94,11 @@ void evzmq__pool_on_response_event(struct evzmq_socket *socket, const struct evz
                                     .message = event->message,
                                     .socket_event = event};
     if (event->type == EVZMQ_EVENT_DECODE_ERROR) {
-        const struct evzmq__pool_worker *worker = credit(pool, event->message);
+        struct evzmq__pool_worker *worker = NULL;
         told.type = EVZMQ_POOL_EVENT_BAD_ANSWER;
-        told.worker = worker == NULL ? EVZMQ_POOL_NEXT : worker->identity;
+        if (credit(pool, event->message, &worker) == ANSWER) {
+            told.worker = worker->identity;
+        }
     } else if (event->type == EVZMQ_EVENT_MESSAGE_TOO_LARGE) {
         told.type = EVZMQ_POOL_EVENT_BAD_ANSWER;
     }
@@ -85,8 +116,8 @@ int evzmq_pool_try_recv(struct evzmq_pool *pool, unsigned *out_worker, struct ev
             errno = out == NULL ? EINVAL : errno;
             return -1;
         }
-        const struct evzmq__pool_worker *worker = credit(pool, message);
-        if (worker != NULL) {
+        struct evzmq__pool_worker *worker = NULL;
+        if (credit(pool, message, &worker) == ANSWER) {
             if (out_worker != NULL) {
                 *out_worker = worker->identity;
             }
@@ -151,8 +182,8 @@ int evzmq_pool_recv(struct evzmq_pool *pool, const struct timeval *timeout, unsi
         if (result < 0) {
             break;
         }
-        const struct evzmq__pool_worker *worker = credit(pool, message);
-        waiting = worker == NULL;
+        struct evzmq__pool_worker *worker = NULL;
+        waiting = credit(pool, message, &worker) != ANSWER;
         if (waiting) {
             evzmq_message_free(message);
         } else {

@@ -57,9 +57,8 @@ static void set_state(struct evzmq__pool_worker *worker, enum evzmq_pool_state s
     worker->due_at = EVZMQ__NEVER;
 }
 
-void evzmq__worker_seen(struct evzmq__pool_worker *worker)
+void evzmq__worker_seen(struct evzmq__pool_worker *worker, uint64_t now)
 {
-    const uint64_t now = evzmq__clock_ns();
     worker->seen_at = now;
     worker->suspected = false;
     if (worker->state == EVZMQ_POOL_LOSING && worker->due_at != EVZMQ__NEVER) {
@@ -102,7 +101,7 @@ static void on_process(void *arg, enum evzmq__wakeup why)
     struct evzmq__pool_worker *worker = arg;
     (void)why;
     if (evzmq__base_is_stale(worker->pool->base)) {
-        evzmq__source_mute(worker->watch);
+        evzmq__source_mute_in_child(worker->watch);
         return;
     }
     ask_process(worker);
@@ -174,6 +173,8 @@ int evzmq__worker_start(struct evzmq__pool_worker *worker)
         return -1;
     }
     worker->suspected = false;
+    worker->greeted = false;
+    worker->reconnected = false;
     worker->loss = EVZMQ_POOL_LOSS_NONE;
     worker->started_at = evzmq__clock_ns();
     if (evzmq__pool_starts(worker->pool) && start_process(worker) < 0) {
@@ -211,7 +212,7 @@ static void report_loss(struct evzmq__pool_worker *worker, int error)
         .loss = worker->loss,
         .status = worker->process.status,
         .error = error,
-        .unanswered = evzmq__worker_unanswered(worker),
+        .unanswered = worker->written_off + evzmq__worker_unanswered(worker),
         .queued = evzmq__worker_queued(worker),
         .restarting = restarting,
         .restart_delay_ms = restarting ? worker->delay_ms : 0,
@@ -219,6 +220,9 @@ static void report_loss(struct evzmq__pool_worker *worker, int error)
     if (event.loss != EVZMQ_POOL_LOSS_EXITED && event.loss != EVZMQ_POOL_LOSS_KILLED) {
         event.status = 0;
     }
+    worker->greeted = false;
+    worker->reconnected = false;
+    worker->written_off = 0;
     worker->losses++;
     pool->stats.losses++;
     set_state(worker, restarting ? EVZMQ_POOL_WAITING : EVZMQ_POOL_LOST);
@@ -252,6 +256,36 @@ static void give_up(struct evzmq__pool_worker *worker, enum evzmq_pool_loss loss
     evzmq__process_signal(&worker->process, SIGKILL);
 }
 
+/* Begins to count anew what is unanswered. */
+static void write_off(struct evzmq__pool_worker *worker)
+{
+    worker->handed_before = worker->requests->counters.messages_out;
+    worker->answered_now = 0;
+}
+
+void evzmq__worker_connected(struct evzmq__pool_worker *worker)
+{
+    if (worker->greeted && worker->state == EVZMQ_POOL_UP && !worker->pool->ending.begun) {
+        /* Told in the next turn: this may be inside evzmq_pool_try_recv(). */
+        worker->written_off += evzmq__worker_unanswered(worker);
+        worker->reconnected = true;
+        write_off(worker);
+        evzmq__pool_attend(worker->pool);
+    }
+    worker->greeted = true;
+}
+
+static void report_reconnection(struct evzmq__pool_worker *worker)
+{
+    struct evzmq_pool_event event = {.type = EVZMQ_POOL_EVENT_RECONNECTED,
+                                     .worker = worker->identity,
+                                     .unanswered = worker->written_off};
+    worker->reconnected = false;
+    worker->written_off = 0;
+    worker->pool->stats.reconnections++;
+    evzmq__pool_report(worker->pool, &event);
+}
+
 /* When a worker that stays silent is to be looked at. */
 static uint64_t silence_at(const struct evzmq__pool_worker *worker)
 {
@@ -273,7 +307,9 @@ void evzmq__worker_tick(struct evzmq__pool_worker *worker, uint64_t now)
     if (worker->watch == NULL) {
         ask_process(worker);
     }
-    if (now >= worker->due_at && worker->state == EVZMQ_POOL_LOSING) {
+    if (worker->reconnected) {
+        report_reconnection(worker);
+    } else if (now >= worker->due_at && worker->state == EVZMQ_POOL_LOSING) {
         report_loss(worker, 0);
     } else if (now >= worker->due_at && worker->state == EVZMQ_POOL_WAITING) {
         restart(worker);
@@ -311,16 +347,15 @@ static void note_signal(struct evzmq__pool_worker *worker)
     if (worker->state != EVZMQ_POOL_STARTING && !returns) {
         pool->stats.ready_duplicates++;
         if (worker->state == EVZMQ_POOL_UP) {
-            evzmq__worker_seen(worker);
+            evzmq__worker_seen(worker, evzmq__clock_ns());
         }
         return;
     }
-    evzmq__worker_seen(worker);
+    evzmq__worker_seen(worker, evzmq__clock_ns());
     worker->up_at = worker->seen_at;
     set_state(worker, EVZMQ_POOL_UP);
     if (returns) {
-        worker->handed_before = worker->requests->counters.messages_out;
-        worker->answered_now = 0;
+        write_off(worker);
     }
     evzmq__pool_attend(pool);
     if (!pool->ending.begun) {

@@ -56,6 +56,7 @@ static int start(pid_t *out_pid, char *const argv[])
 {
     posix_spawnattr_t attributes;
     sigset_t none;
+    sigset_t ends; /* An ignored signal stays so in a child, and this one asks it to end. */
     int error = check_program(argv[0]);
     if (error == 0) {
         error = posix_spawnattr_init(&attributes);
@@ -64,9 +65,15 @@ static int start(pid_t *out_pid, char *const argv[])
         return error;
     }
     (void)sigemptyset(&none);
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGTERM);
     error = posix_spawnattr_setsigmask(&attributes, &none);
     if (error == 0) {
-        error = posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+        error = posix_spawnattr_setsigdefault(&attributes, &ends);
+    }
+    if (error == 0) {
+        const short flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF;
+        error = posix_spawnattr_setflags(&attributes, flags);
     }
     if (error == 0) {
         error = posix_spawn(out_pid, argv[0], NULL, &attributes, argv, environ);

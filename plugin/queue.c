@@ -163,12 +163,18 @@ int evzmq__queue_push(struct evzmq__queue *queue, struct evzmq__queue_entry *ent
     lane->messages++;
     lane->bytes += entry->bytes;
     queue->messages++;
+    queue->more += entry->more;
     queue->bytes += entry->bytes;
-    queue->messages_peak =
-        queue->messages > queue->messages_peak ? queue->messages : queue->messages_peak;
+    const size_t records = queue->messages + queue->more;
+    queue->messages_peak = records > queue->messages_peak ? records : queue->messages_peak;
     queue->bytes_peak = queue->bytes > queue->bytes_peak ? queue->bytes : queue->bytes_peak;
     note_rise(queue);
     return 0;
+}
+
+int evzmq__queue_prepare(struct evzmq__queue *queue)
+{
+    return queue->sole != NULL || lane_new(queue, NULL, 0) != NULL ? 0 : -1;
 }
 
 void evzmq__queue_hasten(struct evzmq__queue *queue, const void *key, size_t key_size)
@@ -202,6 +208,7 @@ struct evzmq__queue_entry *evzmq__queue_pop(struct evzmq__queue *queue)
     lane->messages--;
     lane->bytes -= entry->bytes;
     queue->messages--;
+    queue->more -= entry->more;
     queue->bytes -= entry->bytes;
     list_remove(&queue->ready, lane);
     if (lane->head != NULL) {

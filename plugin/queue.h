@@ -23,6 +23,7 @@
 struct evzmq__queue_entry {
     struct evzmq__queue_entry *next;
     size_t bytes;
+    size_t more; /* records beyond the first: of a packed frame */
 };
 
 struct evzmq__lane {
@@ -52,10 +53,11 @@ struct evzmq__queue {
     struct evzmq__lane *sole; /* the lane without a key; made on first use, kept */
     struct evzmq__table lanes;
     size_t messages;
+    size_t more; /* records beyond one for each message */
     size_t bytes;
     size_t messages_max;
     size_t bytes_max;
-    size_t messages_peak;
+    size_t messages_peak; /* of messages and more */
     size_t bytes_peak;
     size_t low;
     size_t high; /* 0: none */
@@ -77,6 +79,10 @@ bool evzmq__queue_waits(const struct evzmq__queue *queue, const void *key, size_
  * Returns 0, or -1 with ENOMEM. */
 int evzmq__queue_push(struct evzmq__queue *queue, struct evzmq__queue_entry *entry, const void *key,
                       size_t key_size);
+
+/* Makes the lane without a key, so that appending to it needs no memory. Returns 0, or -1 with
+ * ENOMEM. */
+int evzmq__queue_prepare(struct evzmq__queue *queue);
 
 /* Puts the lane of this key, which has entries and is ready, before all others. */
 void evzmq__queue_hasten(struct evzmq__queue *queue, const void *key, size_t key_size);

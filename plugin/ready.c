@@ -8,13 +8,12 @@
 enum {
     FIRST_UINT8 = 0xcc, /* then uint16, uint32, uint64 */
     FIRST_INT8 = 0xd0, /* then int16, int32, int64 */
-    FIRST_NEGATIVE_FIXINT = 0xe0,
-    LAST_POSITIVE_FIXINT = 0x7f
+    FIRST_NEGATIVE_FIXINT = 0xe0
 };
 
 size_t evzmq__integer_write(unsigned char out[EVZMQ__INTEGER_BYTES_MAX], uint64_t number)
 {
-    if (number <= LAST_POSITIVE_FIXINT) {
+    if (number <= EVZMQ__INTEGER_FIX_MAX) {
         out[0] = (unsigned char)number;
         return 1;
     }
@@ -36,7 +35,7 @@ size_t evzmq__integer_read(const unsigned char *data, size_t size, struct evzmq_
         return 0;
     }
     const unsigned char first = data[0];
-    if (first <= LAST_POSITIVE_FIXINT) {
+    if (first <= EVZMQ__INTEGER_FIX_MAX) {
         *out = (struct evzmq__integer){.negative = false, .bits = first};
         return 1;
     }

@@ -12,6 +12,9 @@
 /* The longest encoding of an integer. */
 enum { EVZMQ__INTEGER_BYTES_MAX = 9 };
 
+/* The largest number that is one byte, with its value. */
+enum { EVZMQ__INTEGER_FIX_MAX = 0x7f };
+
 /* Writes the shortest msgpack form of a number. Returns the number of bytes. */
 size_t evzmq__integer_write(unsigned char out[EVZMQ__INTEGER_BYTES_MAX], uint64_t number);
 

@@ -7,6 +7,7 @@
 #include <errno.h>
 
 #include "base.h"
+#include "unpack.h"
 
 static int check_receiving(const struct evzmq_socket *socket)
 {
@@ -28,9 +29,7 @@ static int check_receiving(const struct evzmq_socket *socket)
     return 0;
 }
 
-/* Decodes a message that is about to be handed over. Only running out of memory is a failure: what
- * the peer sent is the user's to look at. */
-static void finish_message(struct evzmq_socket *socket, struct evzmq_message *message)
+void evzmq__socket_finish_message(struct evzmq_socket *socket, struct evzmq_message *message)
 {
     evzmq__socket_set_envelope(socket, message);
     message->is_lent = false;
@@ -45,8 +44,7 @@ static void finish_message(struct evzmq_socket *socket, struct evzmq_message *me
     socket->counters.decode_errors[message->decode_error.kind]++;
 }
 
-/* Receives one whole message into `message`, past those that are dropped for their size. */
-static int receive_whole(struct evzmq_socket *socket, struct evzmq_message *message)
+int evzmq__socket_receive_whole(struct evzmq_socket *socket, struct evzmq_message *message)
 {
     /* Each round drops a message or 256 parts of one; the bound keeps a peer that sends nothing
      * else from holding up the caller. */
@@ -80,8 +78,7 @@ static int receive_whole(struct evzmq_socket *socket, struct evzmq_message *mess
     return -1;
 }
 
-/* What a failed receive leaves to be done. */
-static void note_failure(struct evzmq_socket *socket, int error)
+void evzmq__socket_receive_failed(struct evzmq_socket *socket, int error)
 {
     if (error == EAGAIN) {
         socket->counters.receive_eagains++;
@@ -101,6 +98,9 @@ int evzmq_socket_try_recv(struct evzmq_socket *socket, struct evzmq_message **ou
     if (check_receiving(socket) < 0) {
         return -1;
     }
+    if (evzmq__unpacking_is_active(socket)) {
+        return evzmq__unpacking_try_recv(socket, out);
+    }
     struct evzmq_message *message = socket->partial;
     socket->partial = NULL;
     if (message == NULL) {
@@ -110,14 +110,14 @@ int evzmq_socket_try_recv(struct evzmq_socket *socket, struct evzmq_message **ou
         }
         message->is_lent = true; /* until it is whole */
     }
-    if (receive_whole(socket, message) < 0) {
+    if (evzmq__socket_receive_whole(socket, message) < 0) {
         const int error = errno;
         if (message->is_partial) {
             socket->partial = message;
         } else {
             evzmq__message_destroy(message);
         }
-        note_failure(socket, error);
+        evzmq__socket_receive_failed(socket, error);
         errno = error;
         return -1;
     }
@@ -125,7 +125,7 @@ int evzmq_socket_try_recv(struct evzmq_socket *socket, struct evzmq_message **ou
     if (socket->queue.messages > 0) {
         evzmq__socket_attend(socket);
     }
-    finish_message(socket, message);
+    evzmq__socket_finish_message(socket, message);
     *out = message;
     return 0;
 }

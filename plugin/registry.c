@@ -228,6 +228,7 @@ int evzmq_base_set_receive_buffer(struct event_base *event_base, size_t bytes)
         return -1;
     }
     base->buffer_max = bytes;
+    base->buffer_ready = base->buffer_size <= bytes ? base->buffer_size : 0;
     return 0;
 }
 

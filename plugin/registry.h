@@ -38,6 +38,7 @@ struct evzmq__base {
     unsigned char *buffer;
     size_t buffer_size;
     size_t buffer_max;
+    size_t buffer_ready; /* buffer_size; 0 where that is above buffer_max, set lower since */
     struct evzmq_message *receiving; /* the message passes receive into; NULL until the first */
     struct evzmq_arena *arena; /* of decoded values; NULL until the first */
 

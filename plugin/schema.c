@@ -261,8 +261,9 @@ static bool check_schema(struct builder *builder, const struct evzmq_schema *sch
     }
 }
 
-static bool compile(struct builder *builder, const struct evzmq_schema *schema, size_t nesting,
-                    const struct evzmq__program **out);
+static bool compile_inner(struct builder *builder, struct evzmq__program *outer,
+                          const struct evzmq_schema *schema, size_t nesting,
+                          const struct evzmq__program **out);
 
 /* Puts the default of a field into the image of its record. */
 static void fill_default(struct evzmq__program *program, const struct evzmq_field *field)
@@ -289,12 +290,16 @@ static enum evzmq__step choose_step(const struct evzmq_field *field)
     case EVZMQ_KIND_STR:
         return EVZMQ__STEP_STR;
     case EVZMQ_KIND_CHOICE:
-        return (field->alternatives & EVZMQ_CHOICE_BIT(STR)) != 0 ? EVZMQ__STEP_STR
+        return (field->alternatives & EVZMQ_CHOICE_BIT(STR)) != 0 ? EVZMQ__STEP_CHOICE
                                                                   : EVZMQ__STEP_OTHER;
     case EVZMQ_KIND_MAP:
         return EVZMQ__STEP_MAP;
     case EVZMQ_KIND_STR_MAP:
         return EVZMQ__STEP_STR_MAP;
+    case EVZMQ_KIND_ANY:
+    case EVZMQ_KIND_LIST:
+    case EVZMQ_KIND_MAP_LIST:
+        return EVZMQ__STEP_SPAN;
     case EVZMQ_KIND_RECORD:
         return EVZMQ__STEP_RECORD;
     case EVZMQ_KIND_FLOAT64:
@@ -306,13 +311,17 @@ static enum evzmq__step choose_step(const struct evzmq_field *field)
     }
 }
 
-/* A pointer, or a pointer and a size, or the kind of a choice. */
-static size_t choose_nil_size(const struct evzmq_field *field)
+static struct evzmq__field_step make_step(const struct evzmq_field *field)
 {
-    if ((field->flags & EVZMQ_NILABLE) == 0 || field->kind == EVZMQ_KIND_UNION) {
-        return 0;
-    }
-    return field->kind == EVZMQ_KIND_CHOICE ? sizeof(enum evzmq_choice_kind) : field->size;
+    const size_t str_offset =
+        field->kind == EVZMQ_KIND_CHOICE ? offsetof(struct evzmq_choice, as) : 0;
+    return (struct evzmq__field_step){
+        .step = (uint8_t)choose_step(field),
+        .is_nilable = (field->flags & EVZMQ_NILABLE) != 0,
+        .size = (uint8_t)field->size,
+        .offset = (uint16_t)field->offset,
+        .str_offset = (uint16_t)(field->offset + str_offset),
+    };
 }
 
 static bool compile_field(struct builder *builder, struct evzmq__program *program, size_t index,
@@ -323,17 +332,14 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     const bool has_schema =
         field->kind == EVZMQ_KIND_RECORD || field->kind == EVZMQ_KIND_UNION ||
         (field->kind == EVZMQ_KIND_ARRAY && field->element_kind == EVZMQ_KIND_RECORD);
-    if (has_schema && !compile(builder, field->schema, nesting + 1, &op->program)) {
+    if (has_schema && !compile_inner(builder, program, field->schema, nesting + 1, &op->program)) {
         return false;
     }
-    op->step = (uint8_t)choose_step(field);
-    op->is_nilable = (field->flags & EVZMQ_NILABLE) != 0;
-    op->nil_size = (uint8_t)choose_nil_size(field);
+    program->steps[index] = make_step(field);
     op->kind = (uint8_t)field->kind;
     op->element_kind = (uint8_t)field->element_kind;
     op->flags = (uint8_t)field->flags;
     op->offset = (uint32_t)field->offset;
-    op->str_offset = op->offset;
     op->size = (uint32_t)field->size;
     op->alternatives = field->alternatives;
     op->name = field->name;
@@ -341,8 +347,6 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
     op->count_max = field->count_max == 0 ? EVZMQ_ARRAY_COUNT_DEFAULT : field->count_max;
     if (field->kind == EVZMQ_KIND_CHOICE) {
         op->element_kind = EVZMQ_KIND_STR;
-        op->str_offset += (uint32_t)offsetof(struct evzmq_choice, as);
-        op->is_choice = true;
     }
     op->element_size = op->element_kind == EVZMQ_KIND_RECORD && op->program != NULL
                            ? (uint32_t)op->program->record_size
@@ -382,8 +386,8 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
     program->absent_offset = schema->absent_offset;
     program->op_count = (uint32_t)schema->field_count;
     program->image = evzmq__calloc(1, schema->record_size);
-    program->ops = evzmq__calloc(schema->field_count + 1, sizeof(*program->ops));
-    if (program->image == NULL || program->ops == NULL) {
+    program->ops = evzmq__calloc(schema->field_count, sizeof(*program->ops));
+    if (program->image == NULL || (program->ops == NULL && schema->field_count != 0)) {
         return false;
     }
     if (schema->tag != NULL) {
@@ -405,7 +409,7 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
         }
         covered += schema->fields[i].size;
     }
-    program->ops[schema->field_count].step = EVZMQ__STEP_END;
+    program->steps[schema->field_count].step = EVZMQ__STEP_END;
     program->is_covered = covered == schema->record_size;
     return true;
 }
@@ -421,9 +425,40 @@ static bool compile_union(struct builder *builder, struct evzmq__program *progra
         return false;
     }
     for (size_t i = 0; i < schema->member_count; i++) {
-        if (!compile(builder, schema->members[i], nesting + 1, &program->members[i])) {
+        if (!compile_inner(builder, program, schema->members[i], nesting + 1,
+                           &program->members[i])) {
             return false;
         }
+    }
+    return true;
+}
+
+static bool compile(struct builder *builder, const struct evzmq_schema *schema, size_t nesting,
+                    const struct evzmq__program **out);
+
+/* A schema that was met before: it may still be open, and lie deeper here than it did there. */
+static bool check_again(struct builder *builder, size_t index, size_t nesting)
+{
+    const struct evzmq__program *const program = builder->state->programs[index];
+    if (builder->is_open[index]) {
+        return fault(builder, program->schema, NULL, "the schema refers to itself");
+    }
+    if (nesting + program->nesting - 1 > EVZMQ_SCHEMA_NESTING_MAX) {
+        return fault(builder, program->schema, NULL, "records are nested too deep");
+    }
+    return true;
+}
+
+/* Compiles a schema that `outer` refers to. */
+static bool compile_inner(struct builder *builder, struct evzmq__program *outer,
+                          const struct evzmq_schema *schema, size_t nesting,
+                          const struct evzmq__program **out)
+{
+    if (!compile(builder, schema, nesting, out)) {
+        return false;
+    }
+    if (outer->nesting <= (*out)->nesting) {
+        outer->nesting = (*out)->nesting + 1;
     }
     return true;
 }
@@ -436,8 +471,7 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     for (size_t i = 0; i < state->program_count; i++) {
         if (state->programs[i]->schema == schema) {
             *out = state->programs[i];
-            return !builder->is_open[i] ||
-                   fault(builder, schema, NULL, "the schema refers to itself");
+            return check_again(builder, i, nesting);
         }
     }
     if (!check_schema(builder, schema, nesting)) {
@@ -446,7 +480,9 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     if (state->program_count == EVZMQ_SCHEMAS_MAX) {
         return fault(builder, schema, NULL, "too many schemas");
     }
-    struct evzmq__program *const program = evzmq__calloc(1, sizeof(*program));
+    const size_t step_count = schema->layout == EVZMQ_LAYOUT_UNION ? 0 : schema->field_count + 1;
+    struct evzmq__program *const program =
+        evzmq__calloc(1, sizeof(*program) + step_count * sizeof(program->steps[0]));
     if (program == NULL) {
         return false;
     }
@@ -455,6 +491,7 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     builder->is_open[index] = true;
     program->schema = schema;
     program->layout = schema->layout;
+    program->nesting = 1;
     program->usual_size_min = SIZE_MAX;
     program->window_size_min = SIZE_MAX;
     if (!(schema->layout == EVZMQ_LAYOUT_UNION ? compile_union(builder, program, nesting)
@@ -517,6 +554,7 @@ static const struct evzmq_codec_methods methods = {
     .encoded_size = evzmq__schema_encoded_size,
     .encode = evzmq__schema_encode,
     .destroy = destroy_state,
+    .decode_prefix = evzmq__schema_decode_prefix,
 };
 
 struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,

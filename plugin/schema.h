@@ -7,6 +7,7 @@
 #ifndef EVZMQ_PLUGIN_SCHEMA_H
 #define EVZMQ_PLUGIN_SCHEMA_H
 
+#include <stdalign.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,34 +21,47 @@
 
 struct evzmq__program;
 
-/* What the loop of schema_run.c does about a field. */
+/* What the loops for the usual case do about a field: decoding, its size, writing it. */
 enum evzmq__step {
-    EVZMQ__STEP_STR, /* a str, or a choice of which a str is an alternative */
+    EVZMQ__STEP_STR,
+    EVZMQ__STEP_CHOICE, /* a choice of which a str is an alternative */
     EVZMQ__STEP_MAP,
     EVZMQ__STEP_STR_MAP,
     EVZMQ__STEP_FLOAT64,
     EVZMQ__STEP_INTEGER,
     EVZMQ__STEP_RECORD,
     EVZMQ__STEP_END, /* after the last field of a record */
+    EVZMQ__STEP_SPAN, /* of another kind than those above */
     EVZMQ__STEP_OTHER
 };
 
 /* So many bytes of a prefix are compared at once. */
 #define EVZMQ__PREFIX_WINDOW 32u
 
-/* A field, ready to run. */
-struct evzmq__field_op {
+/*
+ * What those loops need to know of a field. It is small and stands next to what they need to know
+ * of the program: a load at the same place in its page as a recent store waits for that store, so
+ * the fewer bytes are read while a record is written, the rarer that is. It made decoding up to
+ * twice as slow.
+ */
+struct evzmq__field_step {
     uint8_t step; /* enum evzmq__step */
     bool is_nilable;
-    uint8_t nil_size; /* the member is nil if so many bytes are 0: 4, 8, 16; 0: look closer */
+    uint8_t size; /* of the member */
+    uint16_t offset; /* of the member */
+    uint16_t str_offset; /* of the str that the member is or, as a choice, holds */
+};
+
+_Static_assert(EVZMQ_RECORD_SIZE_MAX <= UINT16_MAX + 1u, "offsets have 16 bits");
+
+/* A field, for everything else. */
+struct evzmq__field_op {
     uint8_t kind; /* enum evzmq_kind */
     uint8_t element_kind;
     uint8_t flags; /* EVZMQ_REQUIRED, EVZMQ_NILABLE */
     uint32_t offset;
     const struct evzmq__program *program; /* of a nested record, a union, an array of records */
     uint32_t alternatives;
-    uint32_t str_offset; /* of the str that the member is or, as a choice, holds */
-    bool is_choice;
     uint32_t element_size; /* of an array */
     uint64_t count_max;
     const char *name;
@@ -57,28 +71,32 @@ struct evzmq__field_op {
 
 struct evzmq__program {
     const struct evzmq_schema *schema;
-    enum evzmq_layout layout;
-    uint32_t op_count;
     uint32_t required_count; /* fields up to the last required one: what an array must have */
     uint64_t required; /* bit i: field i is required */
-    struct evzmq__field_op *ops; /* and one that ends them */
     unsigned char *image; /* the record with every field absent: each decode starts as its copy */
-    size_t record_size;
-    bool is_covered; /* the fields and `absent` are all that the struct consists of */
-    size_t absent_offset;
     const char *tag; /* NULL for none */
     size_t tag_size;
     unsigned char *tag_wire; /* the tag as it is encoded */
     size_t tag_wire_size;
-    size_t prefix_size; /* of what an array with all its fields begins with: its head and its tag */
-    unsigned char prefix[EVZMQ__PREFIX_WINDOW]; /* that, if it has room, and zeros after it */
-    uint32_t prefix_mask; /* the bytes of it that are not those zeros, a bit each */
-    size_t usual_size_min; /* what such an array has at least; SIZE_MAX: there is none such, or its
-                              prefix has no room */
-    size_t window_size_min; /* the same, and EVZMQ__PREFIX_WINDOW at least */
-    size_t record_cut; /* record_size as the arena rounds it */
     const struct evzmq__program **members; /* of a union */
     size_t member_count;
+    size_t nesting; /* how many schemas one in another it is, itself included */
+    size_t usual_size_min; /* what an array with all its fields has at least; SIZE_MAX: there is
+                              none such, or its prefix has no room */
+    /* What follows is read for every record. */
+    struct evzmq__field_op *ops;
+    uint32_t op_count;
+    enum evzmq_layout layout;
+    size_t absent_offset;
+    size_t record_size;
+    size_t record_cut; /* record_size as the arena rounds it */
+    size_t window_size_min; /* usual_size_min, and EVZMQ__PREFIX_WINDOW at least */
+    size_t prefix_size; /* of what an array with all its fields begins with: its head and its tag */
+    uint32_t prefix_mask; /* a bit for each byte of it, if it has room in `prefix` */
+    bool is_covered; /* the fields and `absent` are all that the struct consists of */
+    /* That, if it has room, and zeros after it. */
+    alignas(16) unsigned char prefix[EVZMQ__PREFIX_WINDOW];
+    struct evzmq__field_step steps[]; /* of each field, and one that ends them */
 };
 
 struct evzmq__schema_state {
@@ -95,6 +113,7 @@ struct evzmq__schema_state {
 /* The state of one decode. Functions that read take and give the place in the bytes, so that it
  * stays in a register; NULL is a failure that evzmq__reader_fail() has noted. */
 struct evzmq__reader {
+    const unsigned char *start;
     const unsigned char *end;
     bool validate_utf8;
     size_t depth_max;
@@ -161,12 +180,12 @@ const unsigned char *evzmq__read_utf8(struct evzmq__reader *reader, const unsign
                                       size_t size);
 
 /* The bytes of the str at `at` and their size, if there is one below 64 KiB and all of it is there;
- * else NULL, and evzmq__read_str_slow() knows why. */
+ * NULL where that is not so, or hard to tell near the end: evzmq__read_str_slow() knows. */
 static inline const unsigned char *evzmq__find_str(const unsigned char *at,
                                                    const unsigned char *end, size_t *out_size)
 {
     const size_t left = (size_t)(end - at);
-    if (left == 0) {
+    if (!EVZMQ__LIKELY(left >= 3)) {
         return NULL;
     }
     const size_t short_size = (size_t)at[0] - 0xa0;
@@ -174,11 +193,11 @@ static inline const unsigned char *evzmq__find_str(const unsigned char *at,
         *out_size = short_size;
         return short_size < left ? at + 1 : NULL;
     }
-    if (left >= 2 && at[0] == 0xd9) {
+    if (at[0] == 0xd9) {
         *out_size = at[1];
         return *out_size <= left - 2 ? at + 2 : NULL;
     }
-    if (left >= 3 && at[0] == 0xda) {
+    if (at[0] == 0xda) {
         *out_size = (size_t)evzmq__wire_load16(at + 1);
         return *out_size <= left - 3 ? at + 3 : NULL;
     }
@@ -298,6 +317,9 @@ struct evzmq_any evzmq__span_default(enum evzmq_kind kind);
 int evzmq__schema_decode(const void *state, const void *data, size_t size,
                          struct evzmq_arena *arena, const void **out_value,
                          struct evzmq_decode_error *out_error);
+int evzmq__schema_decode_prefix(const void *state, const void *data, size_t size,
+                                struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                                struct evzmq_decode_error *out_error);
 int evzmq__schema_encoded_size(const void *state, const void *value, size_t *out_size);
 int evzmq__schema_encode(const void *state, const void *value, void *buffer, size_t size);
 

@@ -264,12 +264,19 @@ static inline unsigned char *put_prefix(unsigned char *out, unsigned char *end,
                                 : put_raw(out, end, program->tag_wire, program->tag_wire_size);
 }
 
-/* A str below 64 KiB; NULL also for a larger one. */
+/* A str below 64 KiB, or nil. NULL: look closer. */
 static inline unsigned char *put_usual_str(unsigned char *out, const unsigned char *end,
-                                           const struct evzmq_str *str)
+                                           const struct evzmq_str *str, bool is_nilable)
 {
     const size_t room = (size_t)(end - out);
     const size_t size = str->size;
+    if (!EVZMQ__LIKELY(str->data != NULL)) {
+        if (room == 0 || !is_nilable) {
+            return NULL;
+        }
+        *out = EVZMQ__WIRE_NIL;
+        return out + 1;
+    }
     if (size < 32) {
         if (!EVZMQ__LIKELY(size < room)) {
             return NULL;
@@ -307,56 +314,76 @@ static inline unsigned char *put_whole_prefix(unsigned char *out, unsigned char 
     return put_prefix(out, end, program, program->op_count);
 }
 
-/* An array with all its fields: what is usual about them here, the rest elsewhere. */
-static inline unsigned char *put_whole_array(unsigned char *out, unsigned char *end,
-                                             const struct evzmq__program *program,
-                                             const void *record)
+/* A field that has a usual value. NULL: look closer. */
+static inline unsigned char *put_usual(unsigned char *out, unsigned char *end,
+                                       const struct evzmq__field_step *field,
+                                       const unsigned char *record)
 {
-    out = put_whole_prefix(out, end, program);
-    for (const struct evzmq__field_op *op = program->ops; out != NULL; op++) {
-        const unsigned char *const member = (const unsigned char *)record + op->offset;
-        const unsigned step = op->step;
-        if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
-            const struct evzmq_str *const str = evzmq__find_field_str(op, record);
-            unsigned char *const next = str == NULL ? NULL : put_usual_str(out, end, str);
-            if (EVZMQ__LIKELY(next != NULL)) {
-                out = next;
-                continue;
-            }
-        } else if (step == EVZMQ__STEP_END) {
-            return out;
-        } else if (step <= EVZMQ__STEP_STR_MAP) {
-            const struct evzmq_any *const any = (const void *)member;
-            if (any->data != NULL && has_room(out, end, any->size)) {
-                copy_bytes(out, any->data, any->size);
-                out += any->size;
-                continue;
-            }
-            if (any->data == NULL && out != end) {
-                *out++ = op->is_nilable ? EVZMQ__WIRE_NIL : 0x80;
-                continue;
-            }
-        } else if (step <= EVZMQ__STEP_INTEGER && has_room(out, end, 9)) {
-            if (step == EVZMQ__STEP_FLOAT64) {
-                const double *const number = (const void *)member;
-                out = evzmq__wire_put(out, 0xcb, evzmq__wire_double_bits(*number), 8);
-                continue;
-            }
-            const struct evzmq_integer *const integer = (const void *)member;
-            if (!integer->is_negative && integer->bits > UINT32_MAX) {
-                out = evzmq__wire_put(out, 0xcf, integer->bits, 8);
-                continue;
+    const void *const member = record + field->offset;
+    const unsigned step = field->step;
+    if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
+        if (step == EVZMQ__STEP_CHOICE) {
+            const enum evzmq_choice_kind kind = evzmq__load_choice_kind(member);
+            if (kind != EVZMQ_CHOICE_STR) {
+                return kind == EVZMQ_CHOICE_NIL && field->is_nilable ? put_nil(out, end) : NULL;
             }
         }
-        if (evzmq__is_plain_nil(op, member)) {
-            out = put_nil(out, end);
-            continue;
+        return put_usual_str(out, end, (const void *)(record + field->str_offset),
+                             step == EVZMQ__STEP_STR && field->is_nilable);
+    }
+    if (step <= EVZMQ__STEP_STR_MAP || step == EVZMQ__STEP_SPAN) {
+        const struct evzmq_any *const any = member;
+        if (any->data != NULL) {
+            return put_raw(out, end, any->data, any->size);
         }
-        const void *const nested = step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
-        out = nested != NULL ? put_record(out, end, op->program, nested)
-                             : put_field(out, end, program, op, record);
+        if (out == end || (step == EVZMQ__STEP_SPAN && !field->is_nilable)) {
+            return NULL;
+        }
+        *out = field->is_nilable ? EVZMQ__WIRE_NIL : 0x80;
+        return out + 1;
+    }
+    if (step <= EVZMQ__STEP_INTEGER && has_room(out, end, 9)) {
+        if (step == EVZMQ__STEP_FLOAT64) {
+            const double *const number = member;
+            return evzmq__wire_put(out, 0xcb, evzmq__wire_double_bits(*number), 8);
+        }
+        const struct evzmq_integer *const integer = member;
+        return !integer->is_negative && integer->bits > UINT32_MAX
+                   ? evzmq__wire_put(out, 0xcf, integer->bits, 8)
+                   : NULL;
+    }
+    if (step == EVZMQ__STEP_RECORD && field->is_nilable && evzmq__load_pointer(member) == NULL) {
+        return put_nil(out, end);
     }
     return NULL;
+}
+
+/* An array with all its fields: what is usual about them here, the rest elsewhere. */
+static unsigned char *put_whole_array(unsigned char *out, unsigned char *end,
+                                      const struct evzmq__program *program, const void *record)
+{
+    out = put_whole_prefix(out, end, program);
+    if (out == NULL) {
+        return NULL;
+    }
+    for (const struct evzmq__field_step *field = program->steps; field->step != EVZMQ__STEP_END;
+         field++) {
+        unsigned char *const next = put_usual(out, end, field, record);
+        if (EVZMQ__LIKELY(next != NULL)) {
+            out = next;
+            continue;
+        }
+        const struct evzmq__field_op *const op = &program->ops[field - program->steps];
+        const void *const member = (const unsigned char *)record + field->offset;
+        const void *const nested =
+            field->step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+        out = nested != NULL ? put_record(out, end, op->program, nested)
+                             : put_field(out, end, program, op, record);
+        if (!EVZMQ__LIKELY(out != NULL)) {
+            return NULL;
+        }
+    }
+    return out;
 }
 
 static unsigned char *put_record(unsigned char *out, unsigned char *end,
@@ -385,10 +412,13 @@ int evzmq__schema_encode(const void *state, const void *value, void *buffer, siz
     const struct evzmq__schema_state *const schema = state;
     const struct evzmq__program *const root = schema->root;
     unsigned char *const out = buffer;
-    const unsigned char *const after = root->layout == EVZMQ_LAYOUT_UNION
+    /* No record takes no bytes, and a buffer of none may have no address: nothing is computed from
+     * it. */
+    const unsigned char *const after = size == 0 ? NULL
+                                       : root->layout == EVZMQ_LAYOUT_UNION
                                            ? put_union(out, out + size, root, value)
                                            : put_record(out, out + size, root, value);
-    if (after != out + size) {
+    if (after == NULL || after != out + size) {
         errno = EINVAL;
         return -1;
     }

@@ -61,6 +61,13 @@ static inline const void *evzmq__load_pointer(const void *member)
     return pointer;
 }
 
+static inline enum evzmq_choice_kind evzmq__load_choice_kind(const void *member)
+{
+    enum evzmq_choice_kind kind;
+    memcpy(&kind, member, sizeof(kind));
+    return kind;
+}
+
 /* Whether a member that may be nil is: all of them show it in a pointer. A choice knows itself. */
 static inline bool evzmq__is_nil(const struct evzmq__field_op *op, const void *member)
 {
@@ -120,42 +127,6 @@ static inline bool evzmq__is_whole_array(const struct evzmq__program *program, c
     uint64_t absent;
     memcpy(&absent, (const unsigned char *)record + program->absent_offset, sizeof(absent));
     return EVZMQ__LIKELY(absent == 0);
-}
-
-/* The str of a field whose step is EVZMQ__STEP_STR; NULL where it holds something else or nil. */
-static inline const struct evzmq_str *evzmq__find_field_str(const struct evzmq__field_op *op,
-                                                            const void *record)
-{
-    const unsigned char *const bytes = record;
-    const struct evzmq_str *const str = (const void *)(bytes + op->str_offset);
-    if (!EVZMQ__LIKELY(!op->is_choice)) {
-        const struct evzmq_choice *const choice = (const void *)(bytes + op->offset);
-        if (choice->kind != EVZMQ_CHOICE_STR) {
-            return NULL;
-        }
-    }
-    return str->data != NULL ? str : NULL;
-}
-
-/* Whether a member is nil for sure; one that contradicts itself is not. */
-static inline bool evzmq__is_plain_nil(const struct evzmq__field_op *op,
-                                       const unsigned char *member)
-{
-    uint32_t half;
-    uint64_t words[2] = {0, 0};
-    switch (op->nil_size) {
-    case 4:
-        memcpy(&half, member, 4);
-        return half == 0;
-    case 8:
-        memcpy(words, member, 8);
-        return words[0] == 0;
-    case 16:
-        memcpy(words, member, 16);
-        return (words[0] | words[1]) == 0;
-    default:
-        return false;
-    }
 }
 
 /* How many fields an array is written with: all up to the last one that is not absent. */

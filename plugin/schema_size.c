@@ -11,6 +11,8 @@
 
 #define FAILED SIZE_MAX
 #define SIZE_LIMIT (SIZE_MAX / 4)
+/* As many of these as a record has fields add up without a check. */
+#define USUAL_SPAN_MAX ((size_t)1024 * 1024)
 
 static size_t size_record(const struct evzmq__schema_state *state,
                           const struct evzmq__program *program, const void *record);
@@ -58,11 +60,6 @@ static size_t size_span(const struct evzmq__schema_state *state, unsigned kind,
         return any->data == NULL && any->size == 0 ? 1 : fail(EINVAL);
     }
     const unsigned char *const start = any->data;
-    if (kind <= EVZMQ_KIND_STR_MAP && kind >= EVZMQ_KIND_MAP &&
-        evzmq__pass_map(start, start + any->size, kind == EVZMQ_KIND_STR_MAP) ==
-            start + any->size) {
-        return any->size;
-    }
     struct evzmq__reader reader = {.end = start + any->size, .depth_max = state->depth_max};
     return evzmq__read_span(&reader, start, (enum evzmq_kind)kind) == reader.end ? any->size
                                                                                  : fail(EINVAL);
@@ -219,50 +216,90 @@ static size_t size_map(const struct evzmq__schema_state *state,
     return total;
 }
 
+/* A str below 64 KiB, which may be nil: both that and the empty str take one byte. 0: look closer.
+ */
+static inline size_t size_usual_str(const struct evzmq_str *str)
+{
+    const size_t size = str->size;
+    if (!EVZMQ__LIKELY(str->data != NULL)) {
+        return size == 0 ? 1 : 0;
+    }
+    if (size < 32) {
+        return 1 + size;
+    }
+    return size < 0x100 ? 2 + size : size < 0x10000 ? 3 + size : 0;
+}
+
+/* A span that is nil or its kind's default, or a map that has nothing unusual. 0: look closer. */
+static inline size_t size_usual_span(unsigned step, const struct evzmq_any *any)
+{
+    const unsigned char *const start = any->data;
+    if (start == NULL) {
+        return any->size == 0 ? 1 : 0;
+    }
+    if (step > EVZMQ__STEP_STR_MAP || any->size == 0 || any->size > USUAL_SPAN_MAX) {
+        return 0;
+    }
+    if (any->size == 1) {
+        return *start == 0x80 ? 1 : 0;
+    }
+    const unsigned char *const end = start + any->size;
+    return evzmq__pass_map(start, end, step == EVZMQ__STEP_STR_MAP) == end ? any->size : 0;
+}
+
+/* What a field takes that has a usual value. 0: look closer. */
+static inline size_t size_usual(const struct evzmq__field_step *field, const unsigned char *record)
+{
+    const void *const member = record + field->offset;
+    const unsigned step = field->step;
+    if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
+        if (step == EVZMQ__STEP_CHOICE) {
+            const enum evzmq_choice_kind kind = evzmq__load_choice_kind(member);
+            if (kind != EVZMQ_CHOICE_STR) {
+                return kind == EVZMQ_CHOICE_NIL && field->is_nilable ? 1 : 0;
+            }
+        }
+        return size_usual_str((const void *)(record + field->str_offset));
+    }
+    if (step <= EVZMQ__STEP_STR_MAP || step == EVZMQ__STEP_SPAN) {
+        return size_usual_span(step, member);
+    }
+    if (step == EVZMQ__STEP_FLOAT64) {
+        return 9;
+    }
+    if (step == EVZMQ__STEP_INTEGER) {
+        const struct evzmq_integer *const integer = member;
+        return integer->is_negative ? 0 : evzmq__wire_integer_size(integer->bits, false);
+    }
+    if (step == EVZMQ__STEP_RECORD) {
+        return field->is_nilable && evzmq__load_pointer(member) == NULL ? 1 : 0;
+    }
+    return 0;
+}
+
 /* The size of an array with all its fields: what is usual about them here, the rest elsewhere. */
-static inline size_t size_whole_array(const struct evzmq__schema_state *state,
-                                      const struct evzmq__program *program, const void *record)
+static size_t size_whole_array(const struct evzmq__schema_state *state,
+                               const struct evzmq__program *program, const void *record)
 {
     size_t total = program->prefix_size;
-    for (const struct evzmq__field_op *op = program->ops;; op++) {
-        const unsigned char *const member = (const unsigned char *)record + op->offset;
-        const unsigned step = op->step;
-        if (EVZMQ__LIKELY(step == EVZMQ__STEP_STR)) {
-            const struct evzmq_str *const str = evzmq__find_field_str(op, record);
-            if (EVZMQ__LIKELY(str != NULL && str->size < 0x10000)) {
-                total += str->size + 1 + (str->size >= 32) + (str->size >= 0x100);
-                continue;
-            }
-        } else if (step == EVZMQ__STEP_END) {
-            return total;
-        } else if (step == EVZMQ__STEP_FLOAT64) {
-            total += 9;
-            continue;
-        } else if (step <= EVZMQ__STEP_STR_MAP) {
-            const struct evzmq_any *const any = (const void *)member;
-            if (any->data == NULL ? any->size == 0
-                                  : any->size == 1 && *(const unsigned char *)any->data == 0x80) {
-                total += 1;
-                continue;
-            }
-        } else if (step == EVZMQ__STEP_INTEGER) {
-            const struct evzmq_integer *const integer = (const void *)member;
-            if (!integer->is_negative) {
-                total += evzmq__wire_integer_size(integer->bits, false);
-                continue;
-            }
-        }
-        if (evzmq__is_plain_nil(op, member)) {
-            total += 1;
+    for (const struct evzmq__field_step *field = program->steps; field->step != EVZMQ__STEP_END;
+         field++) {
+        const size_t size = size_usual(field, record);
+        if (EVZMQ__LIKELY(size != 0)) {
+            total += size;
             continue;
         }
-        const void *const nested = step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+        const struct evzmq__field_op *const op = &program->ops[field - program->steps];
+        const void *const member = (const unsigned char *)record + field->offset;
+        const void *const nested =
+            field->step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
         total = sum(total, nested != NULL ? size_record(state, op->program, nested)
                                           : size_field(state, program, op, record));
         if (!EVZMQ__LIKELY(total != FAILED)) {
             return FAILED;
         }
     }
+    return total;
 }
 
 static size_t size_record(const struct evzmq__schema_state *state,
@@ -297,8 +334,9 @@ int evzmq__schema_encoded_size(const void *state, const void *value, size_t *out
 {
     const struct evzmq__schema_state *const schema = state;
     const struct evzmq__program *const root = schema->root;
-    const size_t size = root->layout == EVZMQ_LAYOUT_UNION ? size_union(schema, root, value)
-                                                           : size_record(schema, root, value);
+    const size_t size = EVZMQ__LIKELY(root->layout != EVZMQ_LAYOUT_UNION)
+                            ? size_record(schema, root, value)
+                            : size_union(schema, root, value);
     if (size == FAILED) {
         return -1;
     }

@@ -43,6 +43,8 @@
 #include <zmq.h>
 
 #include "base.h"
+#include "packing.h"
+#include "unpack.h"
 
 enum {
     /* After running out of memory nothing wakes the socket; it tries again after this long. */
@@ -71,6 +73,7 @@ void evzmq__socket_unref(struct evzmq_socket *socket)
     }
     struct evzmq__base *base = socket->base;
     evzmq_codec_free(socket->codec);
+    evzmq__unpacking_free(socket);
     evzmq__free(socket);
     evzmq__base_release(base);
 }
@@ -148,6 +151,7 @@ void evzmq__pass_terminate(struct evzmq__pass *pass, int error)
     socket->pause |= EVZMQ__PAUSE_TERMINATED;
     socket->terminal_error = error;
     evzmq__source_stop(socket->source);
+    evzmq__packing_stop(socket);
     evzmq__timeouts_free(socket);
     evzmq__feeders_close(socket, false);
     pass->reported++;
@@ -184,18 +188,20 @@ enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error)
 /* Whether the pass may end without reading ZMQ_EVENTS. */
 static bool is_settled(const struct evzmq_socket *socket, enum evzmq__drain_stop stop)
 {
-    return stop == EVZMQ__STOP_EMPTY && socket->queue.messages == 0 && !socket->touched;
+    return stop == EVZMQ__STOP_EMPTY && socket->queue.messages == 0 && !socket->touched &&
+           !evzmq__packing_is_due(socket);
 }
 
 /* Whether there is something to receive or to send right now. */
 static bool has_more(const struct evzmq_socket *socket, int events)
 {
-    const bool input = (events & ZMQ_POLLIN) != 0 && socket->pause == 0;
-    const bool output =
-        socket->write_enabled && (socket->queue.ready.count > 0 ||
-                                  (socket->queue.messages > 0 && (events & ZMQ_POLLOUT) != 0 &&
-                                   !socket->type->always_pollout));
-    return input || output;
+    const bool input =
+        socket->pause == 0 && ((events & ZMQ_POLLIN) != 0 || evzmq__unpacking_has_rest(socket));
+    const bool output = socket->write_enabled && !evzmq__packing_is_blocked(socket) &&
+                        (socket->queue.ready.count > 0 ||
+                         (socket->queue.messages > 0 && (events & ZMQ_POLLOUT) != 0 &&
+                          !socket->type->always_pollout));
+    return input || output || evzmq__packing_is_due(socket);
 }
 
 static bool is_spent(const struct evzmq__pass *pass, enum evzmq__drain_stop stop)
@@ -250,6 +256,9 @@ static void run_pass(struct evzmq__pass *pass)
     struct evzmq_socket *socket = pass->socket;
     for (;;) {
         const enum evzmq__drain_stop stop = evzmq__pass_receive(pass);
+        if (evzmq__socket_is_alive(socket)) {
+            evzmq__pass_pack(pass);
+        }
         if (evzmq__socket_is_alive(socket)) {
             evzmq__pass_flush(pass);
         }
@@ -327,7 +336,7 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why)
     struct evzmq_socket *socket = arg;
     struct evzmq__base *base = socket->base;
     if (!evzmq__socket_enter(socket)) {
-        evzmq__source_mute(socket->source);
+        evzmq__source_mute_in_child(socket->source);
         return;
     }
     socket->in_pass = true;
@@ -336,7 +345,11 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why)
     struct evzmq__pass pass = {.socket = socket,
                                .started = evzmq__clock_ns(),
                                .messages_in_before = socket->counters.messages_in};
-    evzmq__meter_start(&pass.read, &socket->read_budget, pass.started, evzmq__clock_ns);
+    struct evzmq__budget budget = socket->read_budget;
+    if (socket->default_read_messages && evzmq__unpacking_is_on(socket)) {
+        budget.messages = EVZMQ__BUDGET_RECORDS;
+    }
+    evzmq__meter_start(&pass.read, &budget, pass.started, evzmq__clock_ns);
     run_pass(&pass);
     finish_pass(&pass, why);
 

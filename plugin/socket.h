@@ -8,6 +8,8 @@
  *     output.c    flushing the queue in a pass
  *     feed.c      what waits outside the queue for room in it
  *     write.c     evzmq_socket_write* and evzmq_socket_reply*
+ *     packing.c   many records in one message: sending
+ *     unpack.c    and receiving
  *     receive.c   evzmq_socket_try_recv, _recv_many, _recv
  *     ending.c    timeouts and evzmq_socket_shutdown
  */
@@ -64,12 +66,15 @@ enum {
     EVZMQ__PAUSE_NO_CALLBACK = 1 << 1, /* nobody would take a message */
     EVZMQ__PAUSE_SHUTDOWN = 1 << 2,
     EVZMQ__PAUSE_TERMINATED = 1 << 3,
-    EVZMQ__PAUSE_DYING = 1 << 4 /* freed; waits for the pass on the stack to end */
+    EVZMQ__PAUSE_DYING = 1 << 4, /* freed; waits for the pass on the stack to end */
+    EVZMQ__PAUSE_SWITCH = 1 << 5 /* the drain on the stack is to end; cleared at its end */
 };
 
 struct evzmq__timeouts;
 struct evzmq__shutdown;
 struct evzmq__feeder;
+struct evzmq__packing;
+struct evzmq__unpacking;
 
 enum evzmq__feed {
     EVZMQ__FEED_MESSAGE,
@@ -124,6 +129,7 @@ struct evzmq__counters {
     uint64_t writes_refused;
     uint64_t writes_after_shutdown;
     uint64_t restarts;
+    uint64_t sheds; /* see evzmq__socket_shed() */
     uint64_t decode_errors[EVZMQ_DECODE_KINDS];
 };
 
@@ -146,13 +152,17 @@ struct evzmq_socket {
     unsigned pause; /* EVZMQ__PAUSE_* */
     unsigned recheck_usec; /* the delay of the next recheck; see arrange_recheck() */
     int terminal_error; /* ETERM or ENOTSOCK, once reported */
+    unsigned short_way_max; /* see evzmq__socket_choose_way() */
     unsigned char mode; /* enum evzmq_receive_mode */
     bool close_on_free;
     bool write_enabled;
     bool in_pass;
+    bool is_receiving; /* in the drain of a pass */
     bool touched; /* libzmq was called since ZMQ_EVENTS was last known to be attended to */
     bool mid_message; /* the first queued message is half with libzmq: nothing may come between */
     bool reply_due; /* REP: a request waits for its reply */
+    bool default_read_messages; /* the user left that budget to us */
+    bool sheds; /* PUB and XPUB: what one subscriber has no room for goes to the others */
 
     struct evzmq__message_limits limits;
     struct evzmq__budget read_budget;
@@ -161,6 +171,8 @@ struct evzmq_socket {
     struct evzmq__feeders feeders;
     struct evzmq_message *partial; /* begun, not yet whole; see evzmq__message_recv() */
 
+    struct evzmq__packing *packing; /* NULL until set */
+    struct evzmq__unpacking *unpacking; /* NULL until set */
     struct evzmq__timeouts *timeouts; /* NULL until set */
     struct evzmq__shutdown *shutdown; /* NULL until begun */
     struct evzmq__counters counters;
@@ -231,6 +243,24 @@ enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error);
 /* Receives and delivers until there is nothing left or the budget is spent. */
 enum evzmq__drain_stop evzmq__pass_receive(struct evzmq__pass *pass);
 
+/* What the drain is to do after a callback. */
+enum evzmq__step evzmq__after_callback(const struct evzmq_socket *socket);
+
+/* Reports a message that could not be decoded, and one that was dropped for its size. */
+enum evzmq__step evzmq__pass_report_bad(struct evzmq__pass *pass, struct evzmq_message *message);
+enum evzmq__step evzmq__pass_report_skipped(struct evzmq__pass *pass,
+                                            const struct evzmq_message *message);
+
+/* What a failed receive leaves to be done. */
+enum evzmq__step evzmq__pass_receive_failed(struct evzmq__pass *pass, int error);
+
+/* Makes the arena of decoded values, where there is none. Returns 0, or -1 with ENOMEM. */
+int evzmq__base_prepare_arena(struct evzmq__base *base);
+
+/* To be called when the receive mode or the limits were set: chooses up to how many bytes a message
+ * of one part may go the short way through a pass. 0: none may. */
+void evzmq__socket_choose_way(struct evzmq_socket *socket);
+
 /* Sets the envelope of a received message, as its socket's type has it. */
 void evzmq__socket_set_envelope(const struct evzmq_socket *socket, struct evzmq_message *message);
 
@@ -274,9 +304,36 @@ void evzmq__pass_feed(struct evzmq__pass *pass);
 int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
                          struct evzmq_message *whole);
 
+/* Whether the socket takes writes now. Returns 0, or -1 with errno. */
+int evzmq__socket_check_writable(struct evzmq_socket *socket);
+
+/* Sends parts now, or fails as evzmq__parts_send() does; with EAGAIN after asking twice. */
+int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                           size_t *parts_sent);
+
 /* Queues a message, whose entry's bytes are set, whatever the limits of the queue. Returns 0 with
  * the message taken over, or -1 with ENOMEM. */
 int evzmq__socket_enqueue(struct evzmq_socket *socket, struct evzmq_message *message);
+
+/* After EAGAIN on a PUB or XPUB socket that does not drop (ZMQ_XPUB_NODROP) and sheds: sends all
+ * the same, to those who have room. libzmq then takes a full subscriber off its list until that has
+ * read half of its high water mark, and says nothing more of it meanwhile; so what is counted is
+ * how often that begins. Returns as evzmq__parts_send(). */
+int evzmq__socket_shed(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                       size_t *parts_sent);
+
+/* receive.c */
+
+/* Receives one whole message into `message`, past those that are dropped for their size. Returns 0,
+ * or -1 with errno. */
+int evzmq__socket_receive_whole(struct evzmq_socket *socket, struct evzmq_message *message);
+
+/* What such a failure leaves to be done. */
+void evzmq__socket_receive_failed(struct evzmq_socket *socket, int error);
+
+/* Decodes a message that is about to be handed over. Only running out of memory is a failure: what
+ * the peer sent is the user's to look at. */
+void evzmq__socket_finish_message(struct evzmq_socket *socket, struct evzmq_message *message);
 
 /* ending.c */
 

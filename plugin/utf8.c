@@ -6,6 +6,8 @@
  */
 #include "utf8.h"
 
+#include "base.h"
+
 #if defined(__x86_64__) && defined(__GNUC__)
 #define HAS_AVX2_DISPATCH 1
 #include <immintrin.h>
@@ -14,36 +16,43 @@
 #if defined(HAS_AVX2_DISPATCH)
 #define AVX2 __attribute__((target("avx2")))
 
-/* Whether 128 bytes at any address are ASCII. */
-AVX2 static inline bool is_block_ascii(const unsigned char *bytes)
+/* All bits of 128 bytes at any address. */
+AVX2 static inline __m256i join_block(const unsigned char *bytes)
 {
     const __m256i *block = (const __m256i *)(const void *)bytes;
     const __m256i first = _mm256_or_si256(_mm256_loadu_si256(block), _mm256_loadu_si256(block + 1));
     const __m256i second =
         _mm256_or_si256(_mm256_loadu_si256(block + 2), _mm256_loadu_si256(block + 3));
-    return _mm256_movemask_epi8(_mm256_or_si256(first, second)) == 0;
+    return _mm256_or_si256(first, second);
+}
+
+AVX2 static inline bool is_ascii(__m256i bits)
+{
+    return _mm256_movemask_epi8(bits) == 0;
 }
 
 /* How many of at least 128 bytes are surely ASCII. Loads that cross cache lines cost double, so all
  * blocks but the first and the last are aligned, and overlap with those. */
 AVX2 static size_t skip_blocks_avx2(const unsigned char *bytes, size_t size)
 {
-    if (!is_block_ascii(bytes)) {
+    const __m256i first = join_block(bytes);
+    const __m256i last = join_block(bytes + size - 128);
+    if (!is_ascii(first)) {
         return 0;
     }
     size_t i = 128 - (size_t)((uintptr_t)bytes & 31);
     for (; size - i >= 256; i += 256) {
-        if (!is_block_ascii(bytes + i) || !is_block_ascii(bytes + i + 128)) {
+        if (!is_ascii(_mm256_or_si256(join_block(bytes + i), join_block(bytes + i + 128)))) {
             return i;
         }
     }
     if (size - i >= 128) {
-        if (!is_block_ascii(bytes + i)) {
+        if (!is_ascii(join_block(bytes + i))) {
             return i;
         }
         i += 128;
     }
-    return is_block_ascii(bytes + size - 128) ? size : i;
+    return is_ascii(last) ? size : i;
 }
 #endif
 
@@ -119,9 +128,10 @@ static size_t sequence_length(const unsigned char *bytes, size_t size)
     return 4;
 }
 
-bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
+/* evzmq__utf8_valid() of anything: out of line, so that ASCII needs no more than its own check. */
+EVZMQ__NOINLINE
+static bool is_valid(const unsigned char *bytes, size_t size, size_t *out_offset)
 {
-    const unsigned char *bytes = data;
     size_t i = 0;
     while (i < size) {
         if (bytes[i] < 0x80) {
@@ -142,4 +152,14 @@ bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
         i += length;
     }
     return true;
+}
+
+bool evzmq__utf8_valid(const void *data, size_t size, size_t *out_offset)
+{
+#if defined(HAS_AVX2_DISPATCH)
+    if (size >= 128 && __builtin_cpu_supports("avx2") && skip_blocks_avx2(data, size) == size) {
+        return true;
+    }
+#endif
+    return is_valid(data, size, out_offset);
 }

@@ -70,6 +70,17 @@ static inline bool evzmq__utf8_is_short_ascii(const unsigned char *bytes, size_t
 
 #define EVZMQ__UTF8_WINDOW ((size_t)32)
 
+#if defined(__SSE2__)
+/* A bit for each byte of a window that is not ASCII. */
+static inline uint32_t evzmq__utf8_window_bits(const unsigned char *bytes)
+{
+    const __m128i *const window = (const __m128i *)(const void *)bytes;
+    const unsigned low = (unsigned)_mm_movemask_epi8(_mm_loadu_si128(window));
+    const unsigned high = (unsigned)_mm_movemask_epi8(_mm_loadu_si128(window + 1));
+    return low | high << 16;
+}
+#endif
+
 /*
  * Whether up to EVZMQ__UTF8_WINDOW bytes are all ASCII, where as many as that may be read, whatever
  * the size: no branch depends on it then.
@@ -77,12 +88,24 @@ static inline bool evzmq__utf8_is_short_ascii(const unsigned char *bytes, size_t
 static inline bool evzmq__utf8_is_window_ascii(const unsigned char *bytes, size_t size)
 {
 #if defined(__SSE2__)
-    const __m128i *const window = (const __m128i *)(const void *)bytes;
-    const unsigned low = (unsigned)_mm_movemask_epi8(_mm_loadu_si128(window));
-    const unsigned high = (unsigned)_mm_movemask_epi8(_mm_loadu_si128(window + 1));
-    return (uint32_t)((uint64_t)(low | high << 16) << (EVZMQ__UTF8_WINDOW - size)) == 0;
+    const uint64_t bits = evzmq__utf8_window_bits(bytes);
+    return (uint32_t)(bits << (EVZMQ__UTF8_WINDOW - size)) == 0;
 #else
     return evzmq__utf8_is_short_ascii(bytes, size);
+#endif
+}
+
+/* The same of all bytes but the one at `gap`, which is below `size`: two strings, and what stands
+ * between them. */
+static inline bool evzmq__utf8_is_window_ascii_but(const unsigned char *bytes, size_t size,
+                                                   size_t gap)
+{
+#if defined(__SSE2__)
+    const uint64_t bits = evzmq__utf8_window_bits(bytes) & ~(UINT32_C(1) << gap);
+    return (uint32_t)(bits << (EVZMQ__UTF8_WINDOW - size)) == 0;
+#else
+    return evzmq__utf8_is_short_ascii(bytes, gap) &&
+           evzmq__utf8_is_short_ascii(bytes + gap + 1, size - gap - 1);
 #endif
 }
 

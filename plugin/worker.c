@@ -2,7 +2,8 @@
  * worker.c (L6): the worker's side of a pool.
  *
  *     connection string -> PULL requests, PUSH responses, PUSH ready, a monitor on the first two
- *     both handshakes done -> ready signal, and again with every heartbeat
+ *     both handshakes done -> greeting among the answers, ready signal
+ *     every heartbeat -> ready signal
  *     word to end, main process gone, connection gone -> event -> flush answers -> off the base
  *
  * How a worker learns that its main process is gone: a process fd where the system has one; else
@@ -192,6 +193,17 @@ static void send_ready(struct evzmq_worker *worker)
     }
 }
 
+/* Tells the pool, which cannot see it, that what an earlier connection held is lost. It goes the
+ * way of the answers, behind those that the pool still gets. */
+static void greet(struct evzmq_worker *worker)
+{
+    const struct evzmq__header header = {.identity = worker->link.identity,
+                                         .start = worker->link.start,
+                                         .flags = EVZMQ_POOL_FLAG_CONNECTED};
+    worker->greets =
+        !worker->ending && evzmq__headed_write(worker->responses, &header, NULL, 0) < 0;
+}
+
 void evzmq__worker_on_line(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
                            void *arg)
 {
@@ -210,6 +222,7 @@ void evzmq__worker_on_line(struct evzmq_monitor *monitor, const struct evzmq_mon
         return;
     }
     worker->apart_at = EVZMQ__WORKER_NEVER;
+    greet(worker);
     send_ready(worker);
     if (!worker->is_ready) {
         worker->is_ready = true;
@@ -232,7 +245,7 @@ void evzmq__worker_on_parent(void *arg, enum evzmq__wakeup why)
     struct evzmq_worker *worker = arg;
     (void)why;
     if (!enter(worker)) {
-        evzmq__source_mute(worker->parent);
+        evzmq__source_mute_in_child(worker->parent);
         return;
     }
     evzmq__source_mute(worker->parent); /* It stays readable. */
@@ -276,6 +289,9 @@ void evzmq__worker_on_beat(void *arg)
     evzmq__worker_start_beat(worker);
     if (is_connected(worker) && now - worker->beat_at >= worker->link.heartbeat_ms * MS - MS / 2) {
         send_ready(worker);
+    }
+    if (worker->greets && is_connected(worker)) {
+        greet(worker); /* The queue of answers was full. */
     }
     const enum evzmq_worker_reason reason = judge(worker, now);
     if (reason != EVZMQ_WORKER_REASON_NONE) {

@@ -55,6 +55,7 @@ struct evzmq_worker {
 
     uint64_t apart_at; /* not connected since; EVZMQ__WORKER_NEVER while connected */
     uint64_t beat_at; /* of the last ready signal */
+    bool greets; /* it is still to say that it is connected */
     bool is_ready; /* both lines were connected once */
     bool asked; /* to end; the event was told */
     bool held; /* evzmq_worker_hold() */

@@ -10,11 +10,12 @@
 #include <zmq.h>
 
 #include "base.h"
+#include "packing.h"
 
 /* Parts on the stack; messages of more take an allocation. */
 enum { PARTS_LOCAL = 8 };
 
-static int check_writable(struct evzmq_socket *socket)
+int evzmq__socket_check_writable(struct evzmq_socket *socket)
 {
     if (evzmq__socket_check(socket) < 0) {
         return -1;
@@ -39,10 +40,27 @@ static int check_writable(struct evzmq_socket *socket)
     return 0;
 }
 
+int evzmq__socket_shed(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                       size_t *parts_sent)
+{
+    const int off = 0;
+    const int on = 1;
+    bool restarted = false;
+    if (zmq_setsockopt(socket->zmq_socket, ZMQ_XPUB_NODROP, &off, sizeof(off)) < 0) {
+        return -1;
+    }
+    const int result = evzmq__parts_send(parts, count, socket->zmq_socket, parts_sent, &restarted);
+    const int error = errno;
+    (void)zmq_setsockopt(socket->zmq_socket, ZMQ_XPUB_NODROP, &on, sizeof(on));
+    socket->counters.sheds += result == 0;
+    errno = error;
+    return result;
+}
+
 /* Sends now. On failure with EAGAIN libzmq was asked twice: its first answer may only mean that it
  * has not processed its commands for a while, which reading ZMQ_EVENTS makes it do. */
-static int send_now(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
-                    size_t *parts_sent)
+int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
+                           size_t *parts_sent)
 {
     bool restarted = false;
     int result = evzmq__parts_send(parts, count, socket->zmq_socket, parts_sent, &restarted);
@@ -53,6 +71,9 @@ static int send_now(struct evzmq_socket *socket, struct evzmq__part *parts, size
         errno = EAGAIN;
         if (events > 0 && (events & ZMQ_POLLOUT) != 0) {
             result = evzmq__parts_send(parts, count, socket->zmq_socket, parts_sent, &restarted);
+        }
+        if (result < 0 && errno == EAGAIN && socket->sheds) {
+            result = evzmq__socket_shed(socket, parts, count, parts_sent);
         }
     }
     socket->counters.restarts += restarted;
@@ -135,12 +156,15 @@ static void count_sent(struct evzmq_socket *socket, size_t bytes, struct evzmq_m
 int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
                          struct evzmq_message *whole)
 {
-    if (check_writable(socket) < 0) {
+    if (evzmq__socket_check_writable(socket) < 0) {
         return -1;
     }
     if (!evzmq__type_takes_parts(socket->type, count)) {
         errno = EINVAL;
         return -1;
+    }
+    if (evzmq__packing_is_open(socket) && evzmq__packing_close(socket) < 0) {
+        return -1; /* what was written before goes before */
     }
     const void *key = socket->type->routes ? evzmq__part_data(&parts[0]) : NULL;
     const size_t key_size = key == NULL ? 0 : parts[0].size;
@@ -151,7 +175,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
     size_t parts_sent = 0;
     if (socket->write_enabled && !socket->mid_message &&
         !evzmq__queue_waits(&socket->queue, key, key_size)) {
-        const int result = send_now(socket, parts, count, &parts_sent);
+        const int result = evzmq__socket_send_now(socket, parts, count, &parts_sent);
         const int error = errno;
         evzmq__socket_attend(socket);
         if (result == 0) {
@@ -289,6 +313,9 @@ static int fill_with_value(const struct evzmq_socket *socket, struct evzmq__part
 
 int evzmq_socket_write_value(struct evzmq_socket *socket, const void *value)
 {
+    if (socket != NULL && evzmq__packing_is_on(socket)) {
+        return evzmq__packing_write(socket, value);
+    }
     if (evzmq__socket_check(socket) < 0) {
         return -1;
     }

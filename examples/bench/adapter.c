@@ -177,6 +177,9 @@ static int attach(struct receiver *receiver, void *zmq_socket)
         evzmq_socket_set_receive_mode(receiver->socket, mode_of(receiver->task->receive)) != 0) {
         return -1;
     }
+    if (receiver->task->unpack && evzmq_socket_set_unpacking(receiver->socket, 1) != 0) {
+        return -1;
+    }
     return evzmq_socket_enable(receiver->socket, EV_READ);
 }
 

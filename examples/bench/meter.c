@@ -7,15 +7,25 @@
 #define WARM_UP_MIN_NS 20000000u
 #define WARM_UP_MAX_NS 200000000u
 
-void meter_init(struct meter *meter, struct peer *peer, double seconds)
+void meter_init(struct meter *meter, struct peer *const *peers, size_t count, double seconds)
 {
-    *meter = (struct meter){.peer = peer};
+    *meter = (struct meter){.peer_count = count};
+    for (size_t i = 0; i < count; i++) {
+        meter->peers[i] = peers[i];
+    }
     meter->window_ns = (uint64_t)(seconds * 1e9);
     meter->warm_up_ns = meter->window_ns / 4;
     if (meter->warm_up_ns < WARM_UP_MIN_NS) {
         meter->warm_up_ns = WARM_UP_MIN_NS;
     } else if (meter->warm_up_ns > WARM_UP_MAX_NS) {
         meter->warm_up_ns = WARM_UP_MAX_NS;
+    }
+}
+
+static void set_phase(const struct meter *meter, enum peer_phase phase)
+{
+    for (size_t i = 0; i < meter->peer_count; i++) {
+        peer_set_phase(meter->peers[i], phase);
     }
 }
 
@@ -36,7 +46,7 @@ void meter_look(struct meter *meter)
         }
         meter->state = METER_MEASURING;
         meter->window_begin_messages = meter->messages;
-        peer_set_phase(meter->peer, PEER_MEASURE);
+        set_phase(meter, PEER_MEASURE);
         break;
     default:
         if (passed_ns < meter->window_ns) {
@@ -45,7 +55,7 @@ void meter_look(struct meter *meter)
         meter->state = METER_DONE;
         meter->rate =
             (double)(meter->messages - meter->window_begin_messages) * 1e9 / (double)passed_ns;
-        peer_set_phase(meter->peer, PEER_END);
+        set_phase(meter, PEER_END);
         break;
     }
     meter->state_begin_ns = now_ns;

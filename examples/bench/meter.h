@@ -10,6 +10,9 @@
 
 #include "peer.h"
 
+/* So many senders may feed one receiver. */
+#define METER_PEERS_MAX 2u
+
 /* The clock is read once in so many messages (a power of 2): each message would be dearer, and even
  * at 20,000 messages/s this ends a window within 2 ms of its time. */
 #define METER_LOOK_INTERVAL 32u
@@ -17,7 +20,8 @@
 enum meter_state { METER_NEW, METER_WARMING, METER_MEASURING, METER_DONE };
 
 struct meter {
-    struct peer *peer; /* told of the window's begin and end */
+    struct peer *peers[METER_PEERS_MAX]; /* told of the window's begin and end */
+    size_t peer_count;
     uint64_t warm_up_ns;
     uint64_t window_ns;
     enum meter_state state;
@@ -25,11 +29,11 @@ struct meter {
     uint64_t window_begin_messages;
     uint64_t messages;
     uint64_t bytes;
-    uint64_t multipart; /* messages of more than one part, of which none was sent */
+    uint64_t multipart; /* messages of more than one part, where none was sent */
     double rate; /* messages/s in the window; set when it is over */
 };
 
-void meter_init(struct meter *meter, struct peer *peer, double seconds);
+void meter_init(struct meter *meter, struct peer *const *peers, size_t count, double seconds);
 
 /* Reads the clock and moves on from state to state. */
 void meter_look(struct meter *meter);

@@ -15,6 +15,7 @@ int mode_latency(const struct bench_options *options, struct report *report);
 int mode_decode(const struct bench_options *options, struct report *report);
 int mode_encode(const struct bench_options *options, struct report *report);
 int mode_fairness(const struct bench_options *options, struct report *report);
+int mode_fan_in(const struct bench_options *options, struct report *report);
 int mode_idle(const struct bench_options *options, struct report *report);
 
 #endif /* BENCH_MODES_H */

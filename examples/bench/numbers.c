@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 uint64_t numbers_now_ns(void)
@@ -43,6 +44,30 @@ double numbers_quantile(const double *sorted, size_t count, double share)
     const double rank = ceil(share * (double)count);
     const size_t index = rank < 1 ? 0 : (size_t)rank - 1;
     return sorted[index < count ? index : count - 1];
+}
+
+/* Of values that may be sorted. */
+static struct numbers_spread spread(double *values, size_t count)
+{
+    struct numbers_spread out = {.median = numbers_median(values, count)};
+    out.min = count == 0 ? 0 : values[0];
+    out.max = count == 0 ? 0 : values[count - 1];
+    return out;
+}
+
+struct numbers_spread numbers_spread_of(const double *values, size_t count, double *scratch)
+{
+    memcpy(scratch, values, count * sizeof(*values));
+    return spread(scratch, count);
+}
+
+struct numbers_spread numbers_ratio_of(const double *values, const double *bases, size_t count,
+                                       double *scratch)
+{
+    for (size_t i = 0; i < count; i++) {
+        scratch[i] = values[i] / bases[i];
+    }
+    return spread(scratch, count);
 }
 
 double numbers_geometric_mean(const double *values, size_t count)

@@ -12,16 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <evzmq/packing.h>
+
 #include "report.h"
 
-static const char *const mode_names[] = {"throughput", "latency",  "decode",
-                                         "encode",     "fairness", "idle"};
+static const char *const mode_names[] = {"throughput", "latency", "decode", "encode",
+                                         "fairness",   "idle",    "fan-in"};
 static const char *const transport_names[] = {"ipc", "tcp", "inproc"};
 static const char *const type_names[] = {"query", "query_result", "stream_chunk"};
 static const char *const codec_names[] = {"raw", "msgpack", "typed"};
 static const char *const receive_names[] = {"auto", "into", "in-place", "owned"};
 static const char *const format_names[] = {"table", "json", "csv"};
-static const char *const against_names[] = {"bare"};
+static const char *const against_names[] = {"bare", "zloop"};
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -37,26 +39,36 @@ static const char usage[] =
     "  decode, encode        the codecs alone, without any socket\n"
     "  fairness              how late a 1 ms timer is while a peer floods a socket\n"
     "  idle                  what sockets cost that do nothing\n"
+    "  fan-in                answers per second of a pool of two workers, against a bare loop "
+    "that\n"
+    "                        two bare senders feed\n"
     "\n"
     "options (LIST: separated by commas)\n"
     "  --transport LIST      of ipc, tcp, inproc (there the sender is a thread); default ipc\n"
     "  --types LIST          of query, query_result, stream_chunk; default all\n"
     "  --chars LIST          sizes of the text in a record;\n"
     "                        default 32,128,512,1024,4096,16384,32768\n"
-    "  --seconds S           of one sample; default 1, with --against bare 0.2\n"
+    "  --seconds S           of one sample; default 1, with --against bare and in\n"
+    "                        mode fan-in 0.2\n"
     "  --repeat N            samples of one case, the median is shown; default 1, with --against\n"
-    "                        bare 15\n"
+    "                        bare and in mode fan-in 15\n"
     "  --codec CODEC         raw: bytes, made beforehand; msgpack: trees (default); typed: "
     "structs\n"
     "  --receive LIST        of auto (default), into, in-place, owned; several are measured in\n"
     "                        turns and compared with the first\n"
-    "  --pack BYTES          many records in one message, up to so many bytes\n"
-    "  --against bare        also measure a blocking zmq_msg_recv loop that decodes nothing, in\n"
-    "                        turns with the adapter and with itself (the control); the same\n"
-    "                        sender sends the same bytes, made beforehand, to all of them\n"
+    "  --pack LIST           many records in one message, a frame of up to so many bytes; "
+    "encoded,\n"
+    "                        packed, unpacked and decoded by the adapter, also against the bare\n"
+    "                        loop, which gets one record a message; implies --codec typed.\n"
+    "                        0 is one record a message, encoded and decoded all the same\n"
+    "  --against LIST        bare: also measure a blocking zmq_msg_recv loop that decodes "
+    "nothing,\n"
+    "                        in turns with the adapter and with itself (the control); without\n"
+    "                        --pack the same sender sends the same bytes, made beforehand, to\n"
+    "                        all of them. bare,zloop: and czmq's loop, where that is built in\n"
     "  --sockets N           mode idle: how many; default 1000\n"
     "  --format FORMAT       table (default), json (one object a line) or csv\n"
-    "  --svg FILE            draw the result\n"
+    "  --svg FILE            draw the rates of one type over one transport\n"
     "  --help\n"
     "\n"
     "issue is the rate at which records were sent, recv that at which they were received.\n"
@@ -165,6 +177,36 @@ static int read_chars(const char *list, struct bench_options *out)
             return -1;
         }
         out->chars_count++;
+        if (*text == '\0') {
+            return 0;
+        }
+    }
+}
+
+/* zloop is a guest in a comparison with the bare loop. */
+static int read_against(const char *list, struct bench_options *out)
+{
+    unsigned words[COUNT_OF(against_names)];
+    const int count = find_words("--against", list, against_names, COUNT_OF(against_names), words);
+    out->against_bare = count > 0;
+    for (int i = 0; i < count; i++) {
+        out->against_zloop |= words[i] == 1;
+    }
+    return count > 0 ? 0 : -1;
+}
+
+static int read_packs(const char *list, struct bench_options *out)
+{
+    out->pack_count = 0;
+    for (const char *text = list;; text++) {
+        if (out->pack_count == BENCH_PACKS_MAX) {
+            return report_error("--pack: more than %d sizes", BENCH_PACKS_MAX);
+        }
+        if (read_number("--pack", text, 0, EVZMQ_PACKING_BYTES_MAX, &text,
+                        &out->packs[out->pack_count]) != 0) {
+            return -1;
+        }
+        out->pack_count++;
         if (*text == '\0') {
             return 0;
         }
@@ -286,8 +328,7 @@ static int read_option(int option, const char *value, struct bench_options *out)
         out->format = (enum bench_format)word;
         return 0;
     case OPT_AGAINST:
-        out->against_bare = 1;
-        return read_word("--against", value, against_names, COUNT_OF(against_names), &word);
+        return read_against(value, out);
     case OPT_CHARS:
         return read_chars(value, out);
     case OPT_SECONDS:
@@ -295,7 +336,7 @@ static int read_option(int option, const char *value, struct bench_options *out)
     case OPT_REPEAT:
         return read_number("--repeat", value, 1, BENCH_REPEAT_MAX, NULL, &out->repeat);
     case OPT_PACK:
-        return read_number("--pack", value, 1, SIZE_MAX / 2, NULL, &out->pack_bytes);
+        return read_packs(value, out);
     case OPT_SOCKETS:
         return read_number("--sockets", value, 2, BENCH_SOCKETS_MAX, NULL, &out->sockets);
     case OPT_SVG:
@@ -310,14 +351,14 @@ static int read_option(int option, const char *value, struct bench_options *out)
 static void set_defaults(struct bench_options *out)
 {
     static const size_t chars[] = {32, 128, 512, 1024, 4096, 16384, 32768};
-    static const size_t codec_chars[] = {32, 1024, 32768};
+    static const size_t few_chars[] = {32, 1024, 32768};
     const int only_codec = out->mode == BENCH_DECODE || out->mode == BENCH_ENCODE;
     if (out->transport_count == 0) {
         out->transports[0] = BENCH_IPC;
         out->transports[1] = BENCH_TCP;
         out->transport_count = out->mode == BENCH_LATENCY ? 2 : 1;
     }
-    if (out->type_count == 0 && out->mode == BENCH_FAIRNESS) {
+    if (out->type_count == 0 && (out->mode == BENCH_FAIRNESS || out->mode == BENCH_FAN_IN)) {
         out->types[0] = BENCH_STREAM_CHUNK;
         out->type_count = 1;
     } else if (out->type_count == 0) {
@@ -325,9 +366,9 @@ static void set_defaults(struct bench_options *out)
             out->types[out->type_count++] = (enum bench_type)i;
         }
     }
-    if (out->chars_count == 0 && only_codec) {
-        memcpy(out->chars, codec_chars, sizeof(codec_chars));
-        out->chars_count = COUNT_OF(codec_chars);
+    if (out->chars_count == 0 && (only_codec || out->mode == BENCH_FAN_IN)) {
+        memcpy(out->chars, few_chars, sizeof(few_chars));
+        out->chars_count = COUNT_OF(few_chars);
     } else if (out->chars_count == 0) {
         memcpy(out->chars, chars, sizeof(chars));
         out->chars_count = out->mode == BENCH_THROUGHPUT ? COUNT_OF(chars) : 1;
@@ -336,11 +377,33 @@ static void set_defaults(struct bench_options *out)
         out->receives[0] = BENCH_AUTO;
         out->receive_count = 1;
     }
+    if (out->codec == BENCH_CODECS) {
+        out->codec = out->pack_count > 0 ? BENCH_TYPED : BENCH_MSGPACK;
+    }
+}
+
+/* What cannot be measured or drawn together. */
+static int check(const struct bench_options *options)
+{
+    if (options->against_bare && options->mode != BENCH_THROUGHPUT) {
+        return report_error("--against is for mode throughput");
+    }
+    if (options->svg_path != NULL &&
+        (options->mode != BENCH_THROUGHPUT || options->type_count > 1 ||
+         options->transport_count > 1 || options->chars_count < 2)) {
+        return report_error("--svg is for mode throughput, one of --types, one --transport and "
+                            "several --chars");
+    }
+    if (options->pack_count > 0 && (options->codec == BENCH_RAW || options->receive_count > 1 ||
+                                    options->mode != BENCH_THROUGHPUT)) {
+        return report_error("--pack is for mode throughput, one --receive and no --codec raw");
+    }
+    return 0;
 }
 
 int options_parse(int argc, char **argv, struct bench_options *out)
 {
-    *out = (struct bench_options){.codec = BENCH_MSGPACK};
+    *out = (struct bench_options){.codec = BENCH_CODECS};
     unsigned mode = BENCH_THROUGHPUT;
     size_t modes = 0;
     for (;;) {
@@ -374,5 +437,5 @@ int options_parse(int argc, char **argv, struct bench_options *out)
     }
     out->mode = (enum bench_mode)mode;
     set_defaults(out);
-    return -1;
+    return check(out) != 0 ? 2 : -1;
 }

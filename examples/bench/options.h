@@ -13,20 +13,22 @@ enum bench_mode {
     BENCH_DECODE,
     BENCH_ENCODE,
     BENCH_FAIRNESS,
-    BENCH_IDLE
+    BENCH_IDLE,
+    BENCH_FAN_IN
 };
 
 enum bench_transport { BENCH_IPC, BENCH_TCP, BENCH_INPROC, BENCH_TRANSPORTS };
 
 enum bench_type { BENCH_QUERY, BENCH_QUERY_RESULT, BENCH_STREAM_CHUNK, BENCH_TYPES };
 
-enum bench_codec { BENCH_RAW, BENCH_MSGPACK, BENCH_TYPED };
+enum bench_codec { BENCH_RAW, BENCH_MSGPACK, BENCH_TYPED, BENCH_CODECS };
 
 enum bench_receive { BENCH_AUTO, BENCH_INTO, BENCH_IN_PLACE, BENCH_OWNED, BENCH_RECEIVES };
 
 enum bench_format { BENCH_TABLE, BENCH_JSON, BENCH_CSV };
 
 #define BENCH_CHARS_COUNT_MAX 64
+#define BENCH_PACKS_MAX 8
 #define BENCH_CHARS_MAX (64u * 1024u * 1024u)
 #define BENCH_REPEAT_MAX 10000u
 #define BENCH_SOCKETS_MAX 100000u
@@ -44,10 +46,12 @@ struct bench_options {
     enum bench_codec codec;
     enum bench_format format;
     int against_bare;
+    int against_zloop; /* only with against_bare */
     double seconds; /* of one sample; 0: the mode's default */
     size_t repeat; /* samples of one case; 0: the mode's default */
     size_t sockets; /* of mode idle; 0: its default */
-    size_t pack_bytes; /* 0: one record a message */
+    size_t packs[BENCH_PACKS_MAX]; /* sizes of frames */
+    size_t pack_count; /* 0: one record a message */
     const char *svg_path; /* NULL for none */
 };
 

@@ -81,10 +81,9 @@ int peer_task_is_wanted(const struct peer_task *task)
 typedef void (*peer_job_fn)(struct peer_task *task, struct peer_result *out);
 
 static const peer_job_fn jobs[] = {
-    [PEER_FLOOD] = peer_flood,
-    [PEER_SINK] = peer_sink,
-    [PEER_ECHO_BARE] = peer_echo_bare,
-    [PEER_ECHO_ADAPTER] = peer_echo_adapter,
+    [PEER_FLOOD] = peer_flood,         [PEER_FLOOD_PACKED] = peer_flood_packed,
+    [PEER_WORKER] = peer_worker,       [PEER_SINK] = peer_sink,
+    [PEER_ECHO_BARE] = peer_echo_bare, [PEER_ECHO_ADAPTER] = peer_echo_adapter,
 };
 
 /* The peer's side: does jobs until the receiver closes its end. */

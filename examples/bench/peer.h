@@ -15,6 +15,8 @@
 #include "records.h"
 
 #define PEER_ENDPOINT_MAX 128
+#define PEER_CONNECTION_MAX 1024
+#define PEER_LEAD_MAX 8
 
 /*
  * The high water mark of both ends of every measurement: libzmq's own default of 1000 messages, so
@@ -39,6 +41,8 @@ static inline int peer_high_water_mark(size_t message_size)
 
 enum peer_job {
     PEER_FLOOD, /* connect a PUSH socket and send records as fast as they are taken */
+    PEER_FLOOD_PACKED, /* the same with the adapter, many records in a frame */
+    PEER_WORKER, /* become a worker of a pool and send records as answers, likewise */
     PEER_SINK, /* bind a PULL socket and take messages in a bare loop up to the end mark */
     PEER_ECHO_BARE, /* connect a PAIR socket and send back what comes, with blocking calls */
     PEER_ECHO_ADAPTER /* the same with the adapter on a libevent base */
@@ -47,14 +51,18 @@ enum peer_job {
 struct peer_order {
     enum peer_job job;
     char endpoint[PEER_ENDPOINT_MAX];
+    char connection[PEER_CONNECTION_MAX]; /* of PEER_WORKER: what the pool tells its worker */
+    size_t lead_size; /* of PEER_FLOOD: of a part before each record; 0: none */
+    char lead[PEER_LEAD_MAX];
     enum bench_type type;
     size_t chars;
     enum record_form form;
+    size_t pack_bytes; /* the size of a frame; 0: not packed */
 };
 
 struct peer_result {
     int error; /* an errno value, or 0 */
-    uint64_t messages; /* sent or taken; the end mark, an empty message, is not counted */
+    uint64_t messages; /* sent or taken; the end mark, an empty record, is not counted */
     uint64_t bytes;
     uint64_t window_messages; /* sent while the phase was PEER_MEASURE */
     uint64_t window_ns; /* how long that was */

@@ -6,6 +6,7 @@
 #include "peer_jobs.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include <zmq.h>
 
@@ -15,11 +16,11 @@
 /* Sends wait this long at a time, so that a receiver that is gone is noticed. */
 #define SEND_TIMEOUT_MS 500
 
-/* Sends a message, waiting as long as the receiver is there. Returns 0, or -1 with errno. */
-static int send_message(const struct peer_task *task, void *socket, zmq_msg_t *message)
+/* Sends a part, waiting as long as the receiver is there. Returns 0, or -1 with errno. */
+static int send_part(const struct peer_task *task, void *socket, zmq_msg_t *message, int flags)
 {
     uint64_t waited_ms = 0;
-    while (zmq_msg_send(message, socket, 0) < 0) {
+    while (zmq_msg_send(message, socket, flags) < 0) {
         if (zmq_errno() == EAGAIN) {
             waited_ms += SEND_TIMEOUT_MS;
             if (!peer_task_is_wanted(task)) {
@@ -37,6 +38,27 @@ static int send_message(const struct peer_task *task, void *socket, zmq_msg_t *m
     return 0;
 }
 
+/* Sends what is to come before each record. Returns 0, or -1 with errno. */
+static int send_lead(const struct peer_task *task, void *socket)
+{
+    const struct peer_order *order = task->order;
+    zmq_msg_t lead;
+    if (order->lead_size == 0) {
+        return 0;
+    }
+    if (zmq_msg_init_size(&lead, order->lead_size) != 0) {
+        return -1;
+    }
+    memcpy(zmq_msg_data(&lead), order->lead, order->lead_size);
+    if (send_part(task, socket, &lead, ZMQ_SNDMORE) != 0) {
+        const int error = errno;
+        (void)zmq_msg_close(&lead);
+        errno = error;
+        return -1;
+    }
+    return 0;
+}
+
 static int send_next(const struct peer_task *task, void *socket, struct record_source *source,
                      struct peer_result *out)
 {
@@ -46,47 +68,49 @@ static int send_next(const struct peer_task *task, void *socket, struct record_s
         errno = ENOMEM;
         return -1;
     }
-    if (record_source_write(source, zmq_msg_data(&message)) != 0 ||
-        send_message(task, socket, &message) != 0) {
+    if (record_source_write(source, zmq_msg_data(&message)) != 0 || send_lead(task, socket) != 0 ||
+        send_part(task, socket, &message, 0) != 0) {
         const int error = errno;
         (void)zmq_msg_close(&message);
         errno = error;
         return -1;
     }
     out->messages++;
-    out->bytes += size;
+    out->bytes += task->order->lead_size + size;
     return 0;
 }
 
 /* The window begins and ends where the receiver says, so that both ends count the same time. */
+int peer_window_look(struct peer_window *window, const struct peer_task *task,
+                     struct peer_result *out)
+{
+    const unsigned now = atomic_load_explicit(task->phase, memory_order_acquire);
+    if (now == window->phase) {
+        return now == PEER_END;
+    }
+    const uint64_t now_ns = numbers_now_ns();
+    if (window->phase == PEER_MEASURE) {
+        out->window_messages = out->messages - window->begin_messages;
+        out->window_ns = now_ns - window->begin_ns;
+    }
+    window->phase = now;
+    window->begin_ns = now_ns;
+    window->begin_messages = out->messages;
+    return now == PEER_END;
+}
+
 static int send_records(const struct peer_task *task, void *socket, struct record_source *source,
                         struct peer_result *out)
 {
-    unsigned phase = PEER_WARM_UP;
-    uint64_t begin_ns = 0;
-    uint64_t begin_messages = 0;
-    for (;;) {
-        const unsigned now = atomic_load_explicit(task->phase, memory_order_acquire);
-        if (now != phase) {
-            const uint64_t now_ns = numbers_now_ns();
-            if (phase == PEER_MEASURE) {
-                out->window_messages = out->messages - begin_messages;
-                out->window_ns = now_ns - begin_ns;
-            }
-            if (now == PEER_END) {
-                break;
-            }
-            phase = now;
-            begin_ns = now_ns;
-            begin_messages = out->messages;
-        }
+    struct peer_window window = {.phase = PEER_WARM_UP};
+    while (!peer_window_look(&window, task, out)) {
         if (send_next(task, socket, source, out) != 0) {
             return -1;
         }
     }
     zmq_msg_t end_mark;
     (void)zmq_msg_init(&end_mark);
-    return send_message(task, socket, &end_mark);
+    return send_lead(task, socket) != 0 ? -1 : send_part(task, socket, &end_mark, 0);
 }
 
 /* A PUSH socket that is set up like the receiver's PULL. It needs no linger: it is closed when all

@@ -24,8 +24,21 @@ void peer_task_wait(struct peer_task *task);
 /* Whether the receiver is still there. */
 int peer_task_is_wanted(const struct peer_task *task);
 
+/* What a sender does with the phase: where the window begins and ends for it. */
+struct peer_window {
+    unsigned phase;
+    uint64_t begin_ns;
+    uint64_t begin_messages;
+};
+
+/* Looks at the phase, before a message is sent. Returns whether the job is to end. */
+int peer_window_look(struct peer_window *window, const struct peer_task *task,
+                     struct peer_result *out);
+
 /* Each fills *out; out->error stays 0 when all went well. */
 void peer_flood(struct peer_task *task, struct peer_result *out);
+void peer_flood_packed(struct peer_task *task, struct peer_result *out);
+void peer_worker(struct peer_task *task, struct peer_result *out);
 void peer_sink(struct peer_task *task, struct peer_result *out);
 void peer_echo_bare(struct peer_task *task, struct peer_result *out);
 void peer_echo_adapter(struct peer_task *task, struct peer_result *out);

@@ -13,9 +13,14 @@
  */
 int bare_receive(void *zmq_socket, struct meter *meter);
 
+/* The same on czmq's zloop, where this program was built with czmq. */
+int zloop_is_built(void);
+int zloop_receive(void *zmq_socket, struct meter *meter);
+
 struct adapter_task {
     enum bench_codec codec;
     enum bench_receive receive;
+    int unpack; /* each message is a frame of many records */
     int check_bytes; /* with BENCH_RAW: look for the id in each message */
     int precise_base; /* a base with a precise clock, which costs a system call a turn more */
     struct lateness *timer; /* a timer to run on the same base; NULL for none */

@@ -109,7 +109,7 @@ static void pack_stream_chunk(const struct record_source *source, msgpack_packer
     msgpack_pack_map(packer, 0);
 }
 
-static void pack_record(struct record_source *source)
+void record_source_pack(struct record_source *source)
 {
     msgpack_packer packer;
     msgpack_packer_init(&packer, &source->bytes, msgpack_sbuffer_write);
@@ -173,12 +173,18 @@ void record_source_clear(struct record_source *source)
 /* A struct points to its id, so that is counted on only when the next record is made. To copy it
  * right after a digit of it was stored would cost up to 20 ns, for the processor then has to wait
  * for the store: as much as encoding a short record does, and the packer does not pay it. */
-static size_t next_typed(struct record_source *source)
+void record_source_advance(struct record_source *source)
 {
     if (source->made_size != 0) {
         decimal_next(&source->id);
     }
+    source->made_size = 1; /* its size is nobody's concern but that it was made */
     typed_record_set_id(source->typed, source->id.digits, source->id.length);
+}
+
+static size_t next_typed(struct record_source *source)
+{
+    record_source_advance(source);
     source->made_size = typed_record_size(source->typed);
     return source->made_size;
 }
@@ -189,7 +195,7 @@ size_t record_source_next(struct record_source *source)
         return next_typed(source);
     }
     if (source->form == RECORD_PACKED || source->made_id.length != source->id.length) {
-        pack_record(source);
+        record_source_pack(source);
         source->made_id.length = source->id.length;
     } else {
         memcpy(source->bytes.data + id_offset(source->type), source->id.digits, source->id.length);

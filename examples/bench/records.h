@@ -76,6 +76,12 @@ void record_source_clear(struct record_source *source);
 /* Makes the next record and gives its size; 0 when that cannot be done. */
 size_t record_source_next(struct record_source *source);
 
+/* RECORD_TYPED: gives the struct the next id, and no more. */
+void record_source_advance(struct record_source *source);
+
+/* Packs the record that is due, for which there is room from the start. RECORD_PACKED only. */
+void record_source_pack(struct record_source *source);
+
 /* Writes the record last made into a buffer of its size. Returns 0 or -1. */
 int record_source_write(const struct record_source *source, void *buffer);
 

@@ -27,7 +27,7 @@ struct run {
     struct peer *process; /* the sender of ipc and tcp; NULL when not needed */
     struct peer *thread; /* the sender of inproc; NULL when not needed */
     void *zmq_context;
-    size_t subjects;
+    struct throughput_chart *chart; /* NULL: none is drawn */
     size_t case_number;
     int wrong; /* something was lost, reordered or undecodable */
 };
@@ -48,6 +48,45 @@ double throughput_seconds(const struct bench_options *options)
     return options->against_bare ? 0.2 : 1;
 }
 
+size_t throughput_variants(const struct bench_options *options)
+{
+    return options->pack_count > 0 ? options->pack_count : options->receive_count;
+}
+
+enum bench_receive throughput_receive(const struct bench_options *options, size_t variant)
+{
+    return options->receives[options->pack_count > 0 ? 0 : variant];
+}
+
+size_t throughput_pack(const struct bench_options *options, size_t variant)
+{
+    return variant < options->pack_count ? options->packs[variant] : 0;
+}
+
+size_t throughput_subjects(const struct bench_options *options)
+{
+    return throughput_variants(options) + (options->against_bare ? 2 : 0) +
+           (options->against_zloop ? 1 : 0);
+}
+
+void throughput_name(const struct bench_options *options, size_t subject, char *out, size_t size)
+{
+    const size_t variants = throughput_variants(options);
+    const size_t pack = throughput_pack(options, subject);
+    if (subject == variants + 2) {
+        snprintf(out, size, "czmq zloop");
+    } else if (subject >= variants) {
+        snprintf(out, size, "bare zmq_msg_recv loop");
+    } else if (pack != 0) {
+        snprintf(out, size, "evzmq, packed (%g KiB frames)", (double)pack / 1024);
+    } else if (options->receive_count > 1) {
+        snprintf(out, size, "evzmq, %s",
+                 options_receive_name(throughput_receive(options, subject)));
+    } else {
+        snprintf(out, size, "evzmq, one record a message");
+    }
+}
+
 static enum record_form form_of(const struct bench_options *options)
 {
     if (options->against_bare || options->codec == BENCH_RAW) {
@@ -61,17 +100,19 @@ static int receive(const struct run *run, void *socket, size_t subject, struct m
                    struct record_check *check)
 {
     const struct bench_options *options = run->options;
-    if (subject < options->receive_count) {
+    if (subject < throughput_variants(options)) {
         /* The bare loop looks at no byte; where neither side decodes, the adapter's receiver does
          * not either, and both are checked by number and size alone. */
         const struct adapter_task task = {
             .codec = options->codec,
-            .receive = options->receives[subject],
+            .receive = throughput_receive(options, subject),
+            .unpack = throughput_pack(options, subject) != 0,
             .check_bytes = !options->against_bare,
         };
         return adapter_receive(socket, &task, meter, check);
     }
-    const int result = bare_receive(socket, meter);
+    const int is_zloop = subject == throughput_variants(options) + 2;
+    const int result = is_zloop ? zloop_receive(socket, meter) : bare_receive(socket, meter);
     (void)zmq_close(socket);
     return result;
 }
@@ -97,8 +138,10 @@ static void judge(struct run *run, struct measured_case *measured, size_t subjec
     }
     if (problem[0] != '\0') {
         run->wrong = 1;
-        report_error("%s, %zu chars, %s: %s", record_name(measured->type), measured->chars,
-                     subject < run->options->receive_count ? "adapter" : "bare loop", problem);
+        char name[64];
+        throughput_name(run->options, subject, name, sizeof(name));
+        report_error("%s, %zu chars, %s: %s", record_name(measured->type), measured->chars, name,
+                     problem);
     }
     if (meter->messages < sent->messages) {
         measured->lost[subject] += sent->messages - meter->messages;
@@ -112,16 +155,21 @@ static int measure(struct run *run, struct measured_case *measured, size_t subje
                                .type = measured->type,
                                .chars = measured->chars,
                                .form = form_of(run->options)};
+    order.pack_bytes = throughput_pack(run->options, subject);
+    if (subject < run->options->pack_count) {
+        order.job = PEER_FLOOD_PACKED;
+    }
+    const size_t message_size = order.pack_bytes != 0 ? order.pack_bytes : order.chars;
     struct peer *peer = measured->transport == BENCH_INPROC ? run->thread : run->process;
     void *socket =
         place_bind(run->zmq_context, ZMQ_PULL, measured->transport,
-                   peer_high_water_mark(order.chars), order.endpoint, sizeof(order.endpoint));
+                   peer_high_water_mark(message_size), order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
         return -1;
     }
     struct meter meter;
     struct record_check check;
-    meter_init(&meter, peer, throughput_seconds(run->options));
+    meter_init(&meter, &peer, 1, throughput_seconds(run->options));
     record_check_init(&check, measured->type, measured->chars);
     if (peer_begin(peer, &order) != 0) {
         (void)zmq_close(socket);
@@ -158,11 +206,12 @@ static void show_progress(const struct run *run, const struct measured_case *mea
 
 static int measure_case(struct run *run, struct measured_case *measured)
 {
+    const size_t subjects = throughput_subjects(run->options);
     run->case_number++;
     for (size_t i = 0; i < measured->repeat; i++) {
         show_progress(run, measured, i);
-        for (size_t turn = 0; turn < run->subjects; turn++) {
-            const size_t subject = i % 2 == 0 ? turn : run->subjects - 1 - turn;
+        for (size_t turn = 0; turn < subjects; turn++) {
+            const size_t subject = i % 2 == 0 ? turn : subjects - 1 - turn;
             if (measure(run, measured, subject, i) != 0) {
                 return -1;
             }
@@ -175,7 +224,7 @@ static int measure_case(struct run *run, struct measured_case *measured)
 static int run_transport(struct run *run, struct measured_case *measured)
 {
     const struct bench_options *options = run->options;
-    struct summary *summaries = calloc(BENCH_RECEIVES, sizeof(*summaries));
+    struct summary *summaries = calloc(VARIANTS_MAX, sizeof(*summaries));
     if (summaries == NULL) {
         return report_error("no memory");
     }
@@ -189,6 +238,9 @@ static int run_transport(struct run *run, struct measured_case *measured)
             result = measured->bytes == 0 ? -1 : measure_case(run, measured);
             if (result == 0) {
                 throughput_print_case(run->report, options, measured, summaries);
+                if (run->chart != NULL) {
+                    throughput_chart_add(run->chart, options, measured);
+                }
             }
         }
     }
@@ -250,8 +302,16 @@ static int start(struct run *run)
 int mode_throughput(const struct bench_options *options, struct report *report)
 {
     struct run run = {.options = options, .report = report};
-    run.subjects = options->receive_count + (options->against_bare ? 2 : 0);
-    int result = start(&run);
+    int result = 0;
+    if (options->against_zloop && !zloop_is_built()) {
+        result = report_error("--against zloop: this program was built without czmq");
+    }
+    if (options->svg_path != NULL && (run.chart = throughput_chart_new()) == NULL) {
+        result = report_error("no memory");
+    }
+    if (result == 0) {
+        result = start(&run);
+    }
     if (result == 0) {
         result = run_transports(&run);
     }
@@ -261,5 +321,9 @@ int mode_throughput(const struct bench_options *options, struct report *report)
         (void)zmq_ctx_term(run.zmq_context);
     }
     place_close();
+    if (result == 0 && run.chart != NULL) {
+        result = throughput_chart_write(run.chart, options);
+    }
+    throughput_chart_free(run.chart);
     return result == 0 && !run.wrong ? 0 : 1;
 }

@@ -9,9 +9,10 @@
 #include "options.h"
 #include "report.h"
 
-/* Receivers that take turns: the adapter in each receive mode asked for, the bare loop, and the
- * bare loop again, as the control. */
-#define SUBJECTS_MAX (BENCH_RECEIVES + 2)
+/* Receivers that take turns: the adapter in each receive mode or with each size of frames asked for
+ * (its variants), the bare loop, the bare loop again, as the control, and zloop. */
+#define VARIANTS_MAX (BENCH_PACKS_MAX > BENCH_RECEIVES ? BENCH_PACKS_MAX : BENCH_RECEIVES)
+#define SUBJECTS_MAX (VARIANTS_MAX + 3)
 
 /* The samples of one case. */
 struct measured_case {
@@ -44,6 +45,26 @@ void throughput_print_case(struct report *report, const struct bench_options *op
 /* Prints the last lines of a comparison with the bare loop. */
 void throughput_print_summary(struct report *report, const struct bench_options *options,
                               enum bench_transport transport, const struct summary *summaries);
+
+/* How many variants of the adapter there are, and what each is. */
+size_t throughput_variants(const struct bench_options *options);
+enum bench_receive throughput_receive(const struct bench_options *options, size_t variant);
+size_t throughput_pack(const struct bench_options *options, size_t variant);
+
+/* How many receivers take turns, and what to call each; the first are the variants, then come, if
+ * asked for, the bare loop, its control, and zloop. */
+size_t throughput_subjects(const struct bench_options *options);
+void throughput_name(const struct bench_options *options, size_t subject, char *out, size_t size);
+
+/* What --svg draws: the cases of one type and one transport. New gives NULL without memory; write
+ * returns 0, or -1 after saying why. */
+struct throughput_chart;
+struct throughput_chart *throughput_chart_new(void);
+void throughput_chart_free(struct throughput_chart *chart);
+void throughput_chart_add(struct throughput_chart *chart, const struct bench_options *options,
+                          const struct measured_case *measured);
+int throughput_chart_write(const struct throughput_chart *chart,
+                           const struct bench_options *options);
 
 /* How many samples a case has, and how long they are. */
 size_t throughput_repeat(const struct bench_options *options);

@@ -82,7 +82,7 @@ struct gateway {
     struct evhttp *http;
     struct evhttp_bound_socket *bound; /* NULL when no more is accepted */
     struct event *accept_again;
-    unsigned accepts_left; /* before the descriptors are counted again */
+    unsigned accepts_left; /* before it rests */
 
     struct exchange_table exchanges;
     struct exchange_list waiting; /* for a worker */

@@ -7,6 +7,7 @@
 
 #include <event2/buffer.h>
 
+#include <evzmq/cursor.h>
 #include <evzmq/message.h>
 
 /* How deep arrays and objects may be inside one another: enough for any request that makes sense,

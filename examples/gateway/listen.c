@@ -20,7 +20,8 @@
 #define DESCRIPTORS_PER_WORKER 16u
 #define BACKLOG 4096
 #define HEADERS_MAX (64u * 1024u)
-/* So many connections are accepted before the free descriptors are counted again. */
+/* So many connections are accepted before others in the loop have a turn, and the free descriptors
+ * are counted. */
 #define ACCEPTS_AT_ONCE 64u
 
 int listen_raise_limit(const struct options *options)
@@ -43,28 +44,33 @@ int listen_raise_limit(const struct options *options)
     return 0;
 }
 
-/* Running out of descriptors would leave the loop busy with a listener that cannot accept, and
- * would abort the process where an ipc endpoint cannot. So connections in excess wait with the
- * system. */
-static void pause_accepting(struct gateway *gateway)
+/* evhttp gives its own argument to the listener's callbacks. */
+static struct gateway *listening;
+
+/* Accepts nothing for a while. Connections wait with the system. */
+static void rest(struct gateway *gateway, suseconds_t microseconds)
 {
-    static const struct timeval soon = {0, 100000};
-    gateway->counters.accept_pauses++;
+    const struct timeval delay = {0, microseconds};
     (void)evconnlistener_disable(evhttp_bound_socket_get_listener(gateway->bound));
-    (void)event_add(gateway->accept_again, &soon);
+    (void)event_add(gateway->accept_again, &delay);
 }
 
-static bool has_descriptors(struct gateway *gateway)
+static void rest_long(struct gateway *gateway)
 {
-    if (gateway->accepts_left == 0 &&
-        evzmq_context_check_descriptors(gateway->context,
-                                        ACCEPTS_AT_ONCE + gateway->options.workers *
-                                                              DESCRIPTORS_PER_WORKER) >= 0) {
-        gateway->accepts_left = ACCEPTS_AT_ONCE;
-    }
-    return gateway->accepts_left > 0;
+    gateway->counters.accept_pauses++;
+    rest(gateway, 100000);
 }
 
+/* A listener that cannot accept would be called again at once, for ever. */
+static void on_accept_error(struct evconnlistener *listener, void *arg)
+{
+    (void)listener;
+    (void)arg;
+    rest_long(listening);
+}
+
+/* Without descriptors to spare connections in excess wait with the system: the process is aborted
+ * where an ipc endpoint runs out of them. */
 static void on_accept_again(evutil_socket_t fd, short events, void *arg)
 {
     struct gateway *gateway = arg;
@@ -73,24 +79,32 @@ static void on_accept_again(evutil_socket_t fd, short events, void *arg)
     if (gateway->bound == NULL) {
         return;
     }
-    if (has_descriptors(gateway)) {
-        (void)evconnlistener_enable(evhttp_bound_socket_get_listener(gateway->bound));
-    } else {
-        pause_accepting(gateway);
+    if (evzmq_context_check_descriptors(
+            gateway->context, ACCEPTS_AT_ONCE + gateway->options.workers * DESCRIPTORS_PER_WORKER) <
+        0) {
+        rest_long(gateway);
+        return;
     }
+    gateway->accepts_left = ACCEPTS_AT_ONCE;
+    (void)evconnlistener_enable(evhttp_bound_socket_get_listener(gateway->bound));
 }
 
-/* evhttp asks for the bufferevent of a new connection. What evhttp would make is what it gets, but
+/*
+ * evhttp asks for the bufferevent of a new connection. What evhttp would make is what it gets, but
  * for the watermark: neither while a request is answered nor while its answer is written does
- * evhttp limit what it reads. A body must fit below it, since evhttp takes it in one piece. */
+ * evhttp limit what it reads. A body must fit below it, since evhttp takes it in one piece.
+ *
+ * A listener of libevent 2.1.12 accepts until nobody waits any more, and where clients come faster
+ * than that, for ever: nothing else in the loop has its turn. So it rests for a turn now and then.
+ */
 static struct bufferevent *on_connection(struct event_base *base, void *arg)
 {
     struct gateway *gateway = arg;
     struct bufferevent *bufferevent = bufferevent_socket_new(base, -1, 0);
     gateway->counters.connections++;
-    gateway->accepts_left -= gateway->accepts_left > 0;
-    if (!has_descriptors(gateway)) {
-        pause_accepting(gateway);
+    gateway->accepts_left--;
+    if (gateway->accepts_left == 0) {
+        rest(gateway, 0);
     }
     if (bufferevent != NULL) {
         bufferevent_setwatermark(bufferevent, EV_READ, 0,
@@ -160,6 +174,9 @@ int listen_start(struct gateway *gateway)
         evconnlistener_free(listener);
         return complain("no memory");
     }
+    listening = gateway;
+    gateway->accepts_left = ACCEPTS_AT_ONCE;
+    evconnlistener_set_error_cb(listener, on_accept_error);
     return 0;
 }
 

@@ -82,11 +82,11 @@ EVZMQ_API int evzmq_set_mem_functions(void *(*malloc_fn)(size_t),
  * it takes a lock at every wakeup.
  *
  * The thread of a base is the one that ran it last: it is noted whenever the base calls this
- * library. From then on every other thread gets EPERM from the calls on sockets, monitors, pools
- * and workers of that base, and nothing is done. Their free functions set errno to EPERM, and leave
- * the object as it is. Calls that only tell what an object holds are not checked, and posters may
- * be used from any thread. A thread that goes on with a base whose thread has ended says so with
- * evzmq_base_set_thread().
+ * library. From then on every other thread gets EPERM from the calls on sockets, monitors, pools,
+ * workers, requesters, publishers and subscribers of that base, and nothing is done. Their free
+ * functions set errno to EPERM, and leave the object as it is. Calls that only tell what an object
+ * holds are not checked, and posters may be used from any thread. A thread that goes on with a base
+ * whose thread has ended says so with evzmq_base_set_thread().
  *
  * Thread: any, but before any other call of this library. Callbacks: no. There is no way back.
  */
@@ -133,6 +133,8 @@ EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t byte
  * it inherited, which releases their memory without touching the parent's ZeroMQ context or event
  * registrations, (2) calls event_reinit(), (3) calls this function, and (4) makes a new context and
  * new sockets. Until then no callback of this library runs in the child and no call spins.
+ * Where the child's loop runs before (2), as it does when fork() was called in a callback, and
+ * comes upon a socket of the parent, this library calls event_reinit() itself.
  *
  * Thread: loop, in the child. Callbacks: no.
  *

@@ -105,6 +105,20 @@ struct evzmq_codec_methods {
 
     /** Releases @p state when the last reference to the codec goes. May be NULL. */
     void (*destroy)(void *state);
+
+    /**
+     * Decodes the one value at the front of @p size bytes, of which there is at least one, and says
+     * how many it takes. What follows it is none of its business. For the rest as decode().
+     *
+     * NULL when values do not say themselves where they end; then frames of several records cannot
+     * be used with the codec (see <evzmq/packing.h>). A struct that ends before this member, as its
+     * size says, has none.
+     *
+     * @return 0 with *out_value and *out_used set, or -1 with *out_error set
+     */
+    int (*decode_prefix)(const void *state, const void *data, size_t size,
+                         struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                         struct evzmq_decode_error *out_error);
 };
 
 /**
@@ -211,6 +225,25 @@ EVZMQ_API void evzmq_arena_free(struct evzmq_arena *arena);
 EVZMQ_API int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t size,
                                  struct evzmq_arena *arena, const void **out_value,
                                  struct evzmq_decode_error *out_error);
+
+/**
+ * Decodes the first of several values that stand back to back, without any socket.
+ *
+ * Thread: any, one at a time per arena. Callbacks: yes.
+ *
+ * @param codec      not NULL
+ * @param data       @p size bytes; must outlive the value
+ * @param arena      not NULL; must outlive the value
+ * @param out_value  the value, of the codec's own type
+ * @param out_used   how many bytes it takes: 1 to @p size
+ * @param out_error  may be NULL; written when the result is -1 with EBADMSG
+ * @return 0, or -1 with EINVAL (a NULL argument), ENOTSUP (the codec's values do not say where they
+ * end), EBADMSG (see @p out_error; also for a size of 0), ENOMEM
+ */
+EVZMQ_API int evzmq_codec_decode_prefix(const struct evzmq_codec *codec, const void *data,
+                                        size_t size, struct evzmq_arena *arena,
+                                        const void **out_value, size_t *out_used,
+                                        struct evzmq_decode_error *out_error);
 
 /**
  * The exact number of bytes evzmq_codec_encode() will write for a value.

@@ -8,11 +8,15 @@
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
 #include <evzmq/context.h>
+#include <evzmq/cursor.h>
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
+#include <evzmq/packing.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
+#include <evzmq/pubsub.h>
 #include <evzmq/records.h>
+#include <evzmq/request.h>
 #include <evzmq/schema.h>
 #include <evzmq/socket.h>
 #include <evzmq/stats.h>

@@ -161,8 +161,9 @@ EVZMQ_API size_t evzmq_message_get_size(const struct evzmq_message *message);
 /**
  * Keeps a message that was lent to a callback: gives an owned message with the same parts and
  * envelope. Large parts (EVZMQ_ZERO_COPY_MIN) move without a copy, small ones are copied into one
- * allocation. The lent message stays readable, with its value, until the callback returns. The
- * owned one has no value until evzmq_message_decode().
+ * allocation. A large record of a packed frame shares the memory of the whole frame. The lent
+ * message stays readable, with its value, until the callback returns. The owned one has no value
+ * until evzmq_message_decode().
  *
  * Thread: that of the message. Callbacks: yes.
  *

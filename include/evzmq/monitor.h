@@ -14,8 +14,10 @@
  * In order: evzmq_monitor_free() (or evzmq_monitor_stop()), then close the monitored socket. Other
  * orders are safe too, see evzmq_monitor_free().
  *
- * A socket has one monitor. A second one replaces the first, which sees
- * EVZMQ_MONITOR_STOPPED.
+ * A socket has one monitor. A second one replaces the first, which sees EVZMQ_MONITOR_STOPPED; so
+ * does a second one that libzmq then refuses (the context of another socket, no file descriptor
+ * left), but none that fails for want of memory. Stopping or freeing the first one afterwards does
+ * not touch the second.
  */
 #ifndef EVZMQ_MONITOR_H
 #define EVZMQ_MONITOR_H
@@ -100,7 +102,7 @@ typedef void (*evzmq_monitor_cb)(struct evzmq_monitor *monitor,
 /** Counters of a monitor. */
 struct evzmq_monitor_stats {
     size_t size; /**< set it to sizeof(struct evzmq_monitor_stats) before the call */
-    uint64_t received; /**< events that libzmq sent */
+    uint64_t received; /**< events that libzmq sent: those asked for, and those of connections */
     uint64_t delivered; /**< events the callback was called with */
     uint64_t dropped; /**< events that found the queue full, or no memory */
     uint64_t accept_failed_dropped; /**< EVZMQ_MONITOR_ACCEPT_FAILED beyond the rate */
@@ -201,6 +203,43 @@ EVZMQ_API int evzmq_monitor_set_limit(struct evzmq_monitor *monitor, size_t even
  */
 EVZMQ_API int evzmq_monitor_get_stats(const struct evzmq_monitor *monitor,
                                       struct evzmq_monitor_stats *out);
+
+/** Why messages to the peers of a socket wait. */
+enum evzmq_blocked_why {
+    EVZMQ_BLOCKED_NO_PEER, /**< nobody is connected */
+    EVZMQ_BLOCKED_HANDSHAKE, /**< nobody is, and the last handshake failed: a peer with other
+                                credentials, another mechanism, or no ZeroMQ at all */
+    EVZMQ_BLOCKED_PEERS_FULL /**< peers are there and take no more: the high water marks */
+};
+
+/** See evzmq_monitor_get_blocked(). */
+struct evzmq_blocked {
+    size_t size; /**< set it to sizeof(struct evzmq_blocked) before the call */
+    enum evzmq_blocked_why why;
+    enum evzmq_monitor_event_type failure; /**< EVZMQ_BLOCKED_HANDSHAKE: which
+                                              EVZMQ_MONITOR_HANDSHAKE_FAILED_*; else 0 */
+    unsigned reason; /**< evzmq_monitor_event::reason of that event, or 0 */
+    uint64_t peers; /**< connections whose handshake succeeded */
+};
+
+/**
+ * Tells why messages wait, where a write is refused (EAGAIN) or the queue does not shrink. libzmq
+ * itself has one answer for a peer that is not there, one that was turned away and one that is
+ * slow.
+ *
+ * It is told from the events of connections that the loop has read since the monitor was made,
+ * whether or not they are among those asked for. inproc has no such events: its peers are not
+ * known. With ZMQ_IMMEDIATE off, the default, a socket that connects also takes messages while
+ * nobody is there, up to its high water mark.
+ *
+ * Thread: loop. Callbacks: yes.
+ *
+ * @param out  with its size set; a program built with an older, shorter struct gets the fields it
+ * knows
+ * @return 0, or -1 with EINVAL (NULL, or a size that is too small)
+ */
+EVZMQ_API int evzmq_monitor_get_blocked(const struct evzmq_monitor *monitor,
+                                        struct evzmq_blocked *out);
 
 /**
  * The English name of an event, such as "connected".

@@ -21,12 +21,14 @@
  *   flags (::evzmq_pool_flags; 0 where left out). What follows are the parts of the user's message.
  *   The header is the envelope of the message (evzmq_message_get_envelope()), so its parts come
  *   after it, and the codec applies to the last one.
+ * - A worker sends the header with EVZMQ_POOL_FLAG_CONNECTED and an empty part the way of its
+ *   answers whenever both sockets have become connected.
  *
  * Ready signals and answers come by different sockets, so that an answer may be delivered before
  * the event that its worker is ready.
  *
- * A loss is seen and told, and not made good: what was handed to a worker that died is lost. Each
- * loss says how many requests that may be.
+ * A loss is seen and told, and not made good: what was handed to a worker that died is lost, and
+ * what a connection held that broke. Each event says how many requests that may be.
  *
  * Thread: everything here runs in the loop thread, and in no other. SIGCHLD is left alone: the pool
  * reaps its own children, by their process ids, and no others.
@@ -63,7 +65,8 @@ struct evzmq_socket;
 /** Flags in the header of requests and answers. */
 enum evzmq_pool_flags {
     EVZMQ_POOL_FLAG_MORE = 1 << 0, /**< an answer after which others to the same request follow */
-    EVZMQ_POOL_FLAG_END = 1 << 1 /**< to a worker: the last message, without a request; end */
+    EVZMQ_POOL_FLAG_END = 1 << 1, /**< to a worker: the last message, without a request; end */
+    EVZMQ_POOL_FLAG_CONNECTED = 1 << 2 /**< no answer: the worker is connected, or is so again */
 };
 
 /** What a pool is made of. 0 in a field means its default. */
@@ -111,7 +114,9 @@ struct evzmq_pool_options {
                              those in the output queue: what can be lost with it; default
                              EVZMQ_POOL_REQUEST_HWM */
     uint64_t unanswered_max; /**< credit: with so many requests unanswered, a worker gets no more
-                                (EAGAIN); default no limit. For workers that answer each request. */
+                                (EAGAIN); default no limit. For workers that answer each request.
+                                What a loss or EVZMQ_POOL_EVENT_RECONNECTED has told of does not
+                                count any more. */
     size_t output_messages; /**< limits of the output queue of each worker, as in */
     size_t output_bytes; /**< evzmq_socket_set_output_limit() */
 
@@ -154,6 +159,11 @@ enum evzmq_pool_event_type {
                                    heard of again after a loss */
     EVZMQ_POOL_EVENT_LOST, /**< a worker is lost: once for each loss */
     EVZMQ_POOL_EVENT_WRITABLE, /**< a worker that refused a request with EAGAIN takes one again */
+    EVZMQ_POOL_EVENT_RECONNECTED, /**< a worker that is up lost a connection and has it again, or
+                                     another process took its place before it was missed. What the
+                                     connection held is lost: at most unanswered requests, or their
+                                     answers. They are written off; an answer to one that was not
+                                     lost counts for a later one. */
     EVZMQ_POOL_EVENT_BAD_ANSWER, /**< an answer that could not be decoded, or without a header that
                                     makes sense (then worker is EVZMQ_POOL_NEXT); socket_event and
                                     message say more where they are set */
@@ -168,9 +178,9 @@ struct evzmq_pool_event {
     enum evzmq_pool_loss loss;
     int status; /**< of a loss: exit status or signal; -1 where somebody else reaped the process */
     int error; /**< an errno value */
-    uint64_t unanswered; /**< of a loss: requests that went to the worker and had no (last) answer
-                            when this event was made; they are lost, or their answers are. Counts
-                            one last answer for each request. */
+    uint64_t unanswered; /**< of a loss or a reconnection: requests that went to the worker and had
+                            no (last) answer when this event was made; they are lost, or their
+                            answers are. Counts one last answer for each request. */
     uint64_t queued; /**< of a loss: requests that wait in its output queue. They go to the worker
                         when it comes back. */
     int restarting; /**< of a loss: whether it will be started again, */
@@ -394,8 +404,8 @@ EVZMQ_API int evzmq_pool_recv_many(struct evzmq_pool *pool, unsigned *out_worker
  * Thread: loop. Callbacks: no (EDEADLK).
  *
  * @param timeout  NULL to wait for ever
- * @return 0, or -1 with ETIMEDOUT, EDEADLK, EINTR, ECANCELED (the pool was freed meanwhile), and
- * those of evzmq_pool_try_recv() but EAGAIN
+ * @return 0, or -1 with ETIMEDOUT, EDEADLK (as evzmq_socket_recv()), EINTR, ECANCELED (the pool was
+ * freed meanwhile), and those of evzmq_pool_try_recv() but EAGAIN
  */
 EVZMQ_API int evzmq_pool_recv(struct evzmq_pool *pool, const struct timeval *timeout,
                               unsigned *out_worker, struct evzmq_message **out);
@@ -476,6 +486,7 @@ struct evzmq_pool_stats {
     uint64_t ready_out_of_range; /**< of those: of an identity that is not 0 to n - 1; rejected */
     uint64_t ready_malformed; /**< of those: not one msgpack integer; rejected */
     uint64_t losses; /**< events EVZMQ_POOL_EVENT_LOST */
+    uint64_t reconnections; /**< events EVZMQ_POOL_EVENT_RECONNECTED */
     uint64_t restarts; /**< processes started after a loss */
     unsigned up; /**< gauge: workers that are up */
 };
@@ -497,8 +508,8 @@ struct evzmq_pool_worker_stats {
     uint64_t sent; /**< requests accepted by a send */
     uint64_t answered; /**< answers received, those after which others follow not counted */
     uint64_t answers; /**< answers received, all of them */
-    uint64_t unanswered; /**< gauge: requests handed to ZeroMQ since its last start, less the
-                            answers since */
+    uint64_t unanswered; /**< gauge: requests handed to ZeroMQ since its last start or
+                            reconnection, less the answers since */
     uint64_t queued; /**< gauge: requests in its output queue */
     uint64_t losses;
     uint64_t restarts;

@@ -99,7 +99,7 @@ struct evzmq_event {
     enum evzmq_event_type type;
     int error; /**< an errno value */
     enum evzmq_decode_kind kind; /**< of a decode error */
-    size_t offset; /**< of a decode error: in the bytes of the last part */
+    size_t offset; /**< of a decode error: in the bytes of the last part, or of the packed frame */
     struct evzmq_message
         *message; /**< lent until the callback returns; evzmq_message_take() keeps it */
     uint64_t size_bytes; /**< of a message that was too large */
@@ -339,10 +339,10 @@ EVZMQ_API int evzmq_socket_set_max_message(struct evzmq_socket *socket, size_t b
 EVZMQ_API int evzmq_socket_priority_set(struct evzmq_socket *socket, int priority);
 
 /**
- * Sets how long a direction may be idle. The read timeout runs while reading is enabled and starts
- * again with each message; the write timeout runs while messages are queued and writing is enabled,
- * and starts again with each one sent. When one passes, its direction is disabled and an event
- * tells, as with bufferevents.
+ * Sets how long a direction may be idle. The read timeout runs while reading is enabled and there
+ * is a read callback, and starts again with each message; the write timeout runs while messages are
+ * queued and writing is enabled, and starts again with each one sent. When one passes, its
+ * direction is disabled and an event tells, as with bufferevents.
  *
  * Thread: loop. Callbacks: yes.
  *
@@ -442,7 +442,7 @@ EVZMQ_API int evzmq_socket_write_message(struct evzmq_socket *socket,
 
 /**
  * Encodes a value with the socket's codec, straight into the memory of a message, and sends it as
- * one part.
+ * one part; or as one record of a frame, where evzmq_socket_set_packing() says so.
  *
  * Thread: loop. Callbacks: yes.
  *
@@ -513,10 +513,10 @@ EVZMQ_API int evzmq_socket_recv_many(struct evzmq_socket *socket, struct evzmq_m
  *
  * @param timeout  NULL to wait for ever
  * @param out      a message owned by the caller
- * @return 0, or -1 with ETIMEDOUT, EDEADLK (inside a callback of the base, or of an event of the
- * base: libevent's loop is not re-entrant), EINTR (event_base_loopbreak() or
- * event_base_loopexit()), ECANCELED (the socket was freed meanwhile), and those of
- * evzmq_socket_try_recv() but EAGAIN
+ * @return 0, or -1 with ETIMEDOUT, EDEADLK (inside a callback of the base: libevent's loop is
+ * not re-entrant; in one of libevent's own it is noticed only where it would have to wait), EINTR
+ * (event_base_loopbreak() or event_base_loopexit()), ECANCELED (the socket was freed meanwhile),
+ * and those of evzmq_socket_try_recv() but EAGAIN
  */
 EVZMQ_API int evzmq_socket_recv(struct evzmq_socket *socket, const struct timeval *timeout,
                                 struct evzmq_message **out);

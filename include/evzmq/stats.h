@@ -18,7 +18,8 @@ extern "C" {
 struct evzmq_socket;
 
 /** Counters since the socket was attached; gauges are marked so. Messages are whole multipart
- * messages. */
+ * messages; where frames are packed or unpacked (<evzmq/packing.h>) each record is one, with its
+ * own bytes, and what ends a broken frame counts as one more. */
 struct evzmq_socket_stats {
     size_t size; /**< set it to sizeof(struct evzmq_socket_stats) before the call */
 

@@ -1,7 +1,8 @@
 /*
- * Whether decoding and encoding of records allocate, as the C library sees it: this program's
- * malloc() and its like stand before the C library's and count the calls that come from libevzmq or
- * msgpack-c, whosever functions those use. Not for sanitizers and valgrind, which bring their own.
+ * Whether decoding, encoding, packing and unpacking of records allocate, as the C library sees it:
+ * this program's malloc() and its like stand before the C library's and count the calls that come
+ * from libevzmq or msgpack-c, whosever functions those use. Not for sanitizers and valgrind, which
+ * bring their own.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* dl_iterate_phdr() */
@@ -16,9 +17,11 @@
 
 #include <cmocka.h>
 
+#include <event2/event.h>
 #include <evzmq/evzmq.h>
 #include <evzmq/records.h>
 #include <msgpack.h>
+#include <zmq.h>
 
 /* The C library's own, by the names that it has for programs such as this. */
 void *__libc_malloc(size_t size);
@@ -166,6 +169,60 @@ static void steady_decoding_and_encoding_of_records_call_no_allocator(void **sta
     }
 }
 
+/* Packed frames, from one socket to another. */
+
+static void count_record(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
+{
+    (void)socket;
+    assert_non_null(evzmq_record_value(message, NULL));
+    *(size_t *)arg += 1;
+}
+
+/* All of them are received every now and then: how many frames are under way, which is what memory
+ * is for, does not depend on how fast the machine is. */
+static void pump_records(struct event_base *base, struct evzmq_socket *out, size_t *received,
+                         size_t count)
+{
+    const size_t before = *received;
+    for (size_t i = 1; i <= count; i++) {
+        assert_int_equal(evzmq_socket_write_value(out, &chunk), 0);
+        while (i % 1000 == 0 && *received < before + i) {
+            (void)event_base_loop(base, EVLOOP_ONCE);
+        }
+    }
+}
+
+static void steady_packing_and_unpacking_call_no_allocator(void **state)
+{
+    (void)state;
+    void *const context = zmq_ctx_new();
+    void *const pull = zmq_socket(context, ZMQ_PULL);
+    void *const push = zmq_socket(context, ZMQ_PUSH);
+    struct event_base *const base = event_base_new();
+    struct evzmq_codec *const codec =
+        evzmq_schema_codec_new(&evzmq_record_stream_chunk_schema, NULL);
+    size_t received = 0;
+    assert_int_equal(zmq_bind(pull, "inproc://packed"), 0);
+    assert_int_equal(zmq_connect(push, "inproc://packed"), 0);
+    struct evzmq_socket *const in = evzmq_socket_new(base, pull, EVZMQ_OPT_CLOSE_ON_FREE);
+    struct evzmq_socket *const out = evzmq_socket_new(base, push, EVZMQ_OPT_CLOSE_ON_FREE);
+    assert_int_equal(evzmq_socket_set_codec(in, codec), 0);
+    assert_int_equal(evzmq_socket_set_codec(out, codec), 0);
+    assert_int_equal(evzmq_socket_set_unpacking(in, 1), 0);
+    assert_int_equal(evzmq_socket_set_packing(out, 16384, 0), 0);
+    evzmq_socket_setcb(in, count_record, NULL, NULL, &received);
+    assert_int_equal(evzmq_socket_enable(in, EV_READ), 0);
+    pump_records(base, out, &received, 20000);
+    calls = 0;
+    pump_records(base, out, &received, 100000);
+    assert_int_equal(calls, 0);
+    evzmq_socket_free(in);
+    evzmq_socket_free(out);
+    evzmq_codec_free(codec);
+    event_base_free(base);
+    assert_int_equal(zmq_ctx_term(context), 0);
+}
+
 /* The control: the same count of what allocates for each message. */
 static void allocations_of_msgpack_c_are_seen(void **state)
 {
@@ -187,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(steady_decoding_and_encoding_of_records_call_no_allocator),
+        cmocka_unit_test(steady_packing_and_unpacking_call_no_allocator),
         cmocka_unit_test(allocations_of_msgpack_c_are_seen),
     };
     return cmocka_run_group_tests(tests, watch, NULL);

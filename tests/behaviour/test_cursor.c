@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include <evzmq/schema.h>
+#include <evzmq/cursor.h>
 
 #include "all_kinds.h"
 

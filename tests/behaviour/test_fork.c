@@ -169,6 +169,42 @@ static void child_runs_the_loop(void *arg)
     child_check(callbacks_in_child == 0);
 }
 
+static void child_runs_the_loop_as_it_is(void *arg)
+{
+    struct family *const family = arg;
+
+    evzmq_socket_setcb(family->p.socket, child_read, NULL, child_event, NULL);
+    for (int i = 0; i < 10; i++) {
+        child_check(event_base_loop(family->f->base, EVLOOP_ONCE | EVLOOP_NONBLOCK) != -1);
+    }
+    child_check(callbacks_in_child == 0);
+    evzmq_socket_free(family->p.socket);
+    for (int i = 0; i < 10; i++) {
+        child_check(event_base_loop(family->f->base, EVLOOP_ONCE | EVLOOP_NONBLOCK) != -1);
+    }
+}
+
+static void child_frees_and_runs_the_loop(void *arg)
+{
+    struct family *const family = arg;
+
+    evzmq_socket_free(family->p.socket);
+    for (int i = 0; i < 10; i++) {
+        child_check(event_base_loop(family->f->base, EVLOOP_ONCE | EVLOOP_NONBLOCK) != -1);
+    }
+}
+
+static void
+a_child_that_runs_the_loop_without_event_reinit_does_not_disturb_the_parent(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    in_child(&family, child_runs_the_loop_as_it_is);
+    in_child(&family, child_frees_and_runs_the_loop);
+    close_family(&family);
+}
+
 static void no_callback_runs_in_the_child(void **state)
 {
     struct family family;
@@ -345,6 +381,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         claim(every_call_of_the_child_on_the_parents_socket_is_echild),
         claim(a_child_that_frees_before_event_reinit_does_not_disturb_the_parent),
+        claim(a_child_that_runs_the_loop_without_event_reinit_does_not_disturb_the_parent),
         claim(no_callback_runs_in_the_child),
         claim(the_child_may_reuse_the_base_for_sockets_of_its_own),
         claim(after_fork_in_a_process_that_never_forked_does_nothing),

@@ -90,6 +90,52 @@ static void a_second_monitor_replaces_the_first_and_outlives_its_free(void **sta
     }
 }
 
+static void stopping_a_replaced_monitor_leaves_its_successor_alone(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch first = {.f = f};
+    struct watch second = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &first, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    watch_open(f, &second, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_stop(first.monitor)); /* It has not been told yet. */
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    run_until(f, watch_count(&second, EVZMQ_MONITOR_LISTENING) == 1);
+    assert_int_equal(watch_count(&second, EVZMQ_MONITOR_STOPPED), 0);
+    run_until(f, watch_count(&first, EVZMQ_MONITOR_STOPPED) == 1);
+    assert_int_equal(watch_count(&first, EVZMQ_MONITOR_LISTENING), 1); /* Nothing is lost by it. */
+    watch_close(&first);
+    watch_close(&second);
+}
+
+static void a_monitor_that_finds_no_memory_leaves_the_first_one_alone(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch first = {.f = f};
+    struct watch second = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    long failures = 0;
+
+    watch_open(f, &first, pull, EVZMQ_MONITOR_ALL);
+    do {
+        assert_int_equal(watch_count(&first, EVZMQ_MONITOR_STOPPED), 0);
+        failures++;
+        allocations_fail_at(failures);
+        second.monitor =
+            evzmq_monitor_new(f->base, f->context, pull, EVZMQ_MONITOR_ALL, watch_event, &second);
+        allocations_fail_at(0);
+        fixture_glance(f); /* Reads what there is, */
+        fixture_glance(f); /* delivers it. */
+    } while (second.monitor == NULL);
+    run_until(f, watch_count(&first, EVZMQ_MONITOR_STOPPED) == 1);
+    assert_true(failures > 3);
+    watch_close(&first);
+    evzmq_monitor_free(second.monitor);
+}
+
 static void free_right_after_the_monitored_socket_was_closed(void **state)
 {
     struct fixture *const f = *state;
@@ -214,6 +260,8 @@ int main(void)
         claim(free_in_the_callback_of_the_last_event),
         claim(a_stopped_monitor_does_not_keep_the_loop_running),
         claim(a_second_monitor_replaces_the_first_and_outlives_its_free),
+        claim(stopping_a_replaced_monitor_leaves_its_successor_alone),
+        claim(a_monitor_that_finds_no_memory_leaves_the_first_one_alone),
         claim(free_right_after_the_monitored_socket_was_closed),
         claim(free_while_the_closed_socket_lingers_does_not_hang_anything),
         claim(the_adapter_stops_the_monitor_of_the_socket_it_closes),

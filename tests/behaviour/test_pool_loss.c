@@ -380,6 +380,61 @@ static void losses_do_not_stop_a_pool_that_is_fed_all_the_time(void **state)
     crew_close(&crew);
 }
 
+/* Starts a worker as somebody else would. */
+static pid_t start_stranger(const struct crew *crew, unsigned worker)
+{
+    const struct evzmq_pool_options options = crew_options("echo");
+    const char *const connection = evzmq_pool_get_connection(crew->pool, worker);
+    const pid_t child = fork();
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)execl(options.worker_argv[0], options.worker_argv[0], "--worker", "echo", connection,
+                    (char *)NULL);
+        _exit(127);
+    }
+    return child;
+}
+
+/* Keeps what a reconnection may have cost. */
+static void keep_unanswered(struct crew *crew, const struct evzmq_pool_event *event)
+{
+    if (event->type == EVZMQ_POOL_EVENT_RECONNECTED) {
+        *(uint64_t *)crew->arg += event->unanswered;
+    }
+}
+
+static void
+a_worker_that_is_replaced_before_it_is_missed_is_told_and_gets_its_credit_back(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .silence_ms = UINT_MAX, .unanswered_max = 2};
+    uint64_t unanswered = 0;
+    struct crew crew = {.on_event = keep_unanswered, .arg = &unanswered};
+    pid_t child = 0;
+    int status = 0;
+
+    crew_open(f, &crew, 1, &options);
+    child = start_stranger(&crew, 0);
+    crew_wait_ready(&crew);
+    crew_send(&crew, 0, "mute");
+    crew_send(&crew, 0, "mute");
+    assert_errno(evzmq_pool_send(crew.pool, 0, "x", 1), EAGAIN);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    child = start_stranger(&crew, 0);
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_RECONNECTED] == 1);
+    assert_int_equal(unanswered, 2);
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_WRITABLE] == 1);
+    crew_send(&crew, 0, "x");
+    run_until(f, crew.answers == 1);
+    crew_shutdown(&crew, 20000);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    crew_close(&crew);
+}
+
 int main(int argc, char **argv)
 {
     crew_main(argc, argv);
@@ -399,6 +454,7 @@ int main(int argc, char **argv)
         claim(a_program_that_ignores_sigchld_learns_of_the_loss_without_a_status),
         claim(answers_of_a_worker_that_exits_are_not_counted_as_lost),
         claim(losses_do_not_stop_a_pool_that_is_fed_all_the_time),
+        claim(a_worker_that_is_replaced_before_it_is_missed_is_told_and_gets_its_credit_back),
     };
 
     return run_claims(tests);

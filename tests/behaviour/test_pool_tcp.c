@@ -129,7 +129,7 @@ static void for_all(struct network *network, void (*function)(struct proxy *prox
     }
 }
 
-/* Sends until a worker answers: what a cut had in its hands is lost, and told by nobody. */
+/* Sends until a worker answers: what a cut had in its hands is lost. */
 static void run_until_answered(struct network *network, unsigned worker)
 {
     struct crew *const crew = &network->crew;
@@ -186,6 +186,33 @@ static void connections_that_are_cut_are_made_again_and_work_goes_on(void **stat
     }
     assert_int_equal(network.crew.events[EVZMQ_POOL_EVENT_LOST], 0);
     assert_true(proxy_accepted(network.proxies[2]) > 1);
+    close_network(&network);
+}
+
+static void a_cut_connection_is_told_with_the_requests_that_it_may_have_cost(void **state)
+{
+    struct fixture *const f = *state;
+    struct network network;
+    struct crew *const crew = &network.crew;
+
+    network_or_skip(f, &network, 30000);
+    crew_wait_ready(crew);
+    run_until_answered(&network, 0);
+    run_until_answered(&network, 1);
+    assert_int_equal(crew->events[EVZMQ_POOL_EVENT_RECONNECTED], 0);
+    for (int i = 0; i < 3; i++) {
+        crew_send(crew, 1, "mute");
+    }
+    run_until(f, crew_worker_stats(crew, 1).unanswered == 3);
+    proxy_cut(network.proxies[2 + 1]); /* the requests of worker 1 */
+    run_until(f, crew->events[EVZMQ_POOL_EVENT_RECONNECTED] == 1);
+    assert_int_equal(crew->last.worker, 1);
+    assert_int_equal(crew->last.unanswered, 3);
+    assert_int_equal(crew_worker_stats(crew, 1).unanswered, 0);
+    proxy_cut(network.proxies[1]); /* the answers of both */
+    run_until(f, crew->events[EVZMQ_POOL_EVENT_RECONNECTED] == 3);
+    assert_int_equal(crew_stats(crew).reconnections, 3);
+    assert_int_equal(crew->events[EVZMQ_POOL_EVENT_LOST], 0);
     close_network(&network);
 }
 
@@ -337,6 +364,7 @@ int main(int argc, char **argv)
         claim(ports_are_in_a_row_and_a_taken_one_is_an_error),
         claim(a_slow_network_delays_and_loses_nothing),
         claim(connections_that_are_cut_are_made_again_and_work_goes_on),
+        claim(a_cut_connection_is_told_with_the_requests_that_it_may_have_cost),
         claim(half_closed_connections_are_made_again_and_work_goes_on),
         claim(a_network_that_swallows_everything_makes_workers_silent),
         claim(workers_in_another_network_namespace_work_are_missed_and_come_back),

@@ -415,6 +415,29 @@ static void a_value_that_grew_since_it_was_measured_is_not_written_past_the_buff
     evzmq_codec_free(codec);
 }
 
+static void a_buffer_of_no_bytes_holds_no_record(void **state)
+{
+    (void)state;
+    const struct evzmq_record_ready_signal ready = {5};
+    const struct evzmq_record_stream_chunk chunk = {.id = EVZMQ_STR("a")};
+    const struct evzmq_union response = {&evzmq_record_stream_chunk_schema, &chunk};
+    const struct {
+        const struct evzmq_schema *schema;
+        const void *value;
+    } records[] = {
+        {&evzmq_record_ready_signal_schema, &ready},
+        {&evzmq_record_stream_chunk_schema, &chunk},
+        {&evzmq_record_response_schema, &response},
+    };
+    for (size_t i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        struct evzmq_codec *const codec = codec_of(records[i].schema, 0, 0);
+        errno = 0;
+        assert_int_equal(evzmq_codec_encode(codec, records[i].value, NULL, 0), -1);
+        assert_int_equal(errno, EINVAL);
+        evzmq_codec_free(codec);
+    }
+}
+
 static void steady_decoding_and_encoding_allocate_nothing(void **state)
 {
     (void)state;
@@ -537,6 +560,7 @@ int main(void)
         cmocka_unit_test(keys_must_not_be_maps_at_any_depth),
         cmocka_unit_test(arrays_are_bounded_in_count_and_memory),
         cmocka_unit_test(what_no_peer_would_accept_is_not_encoded),
+        cmocka_unit_test(a_buffer_of_no_bytes_holds_no_record),
         cmocka_unit_test(a_value_that_grew_since_it_was_measured_is_not_written_past_the_buffer),
         cmocka_unit_test(steady_decoding_and_encoding_allocate_nothing),
         cmocka_unit_test(an_arena_without_memory_is_no_fault_of_the_message),

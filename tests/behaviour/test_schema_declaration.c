@@ -211,6 +211,50 @@ static void records_nested_too_deep_are_refused(void **state)
     assert_int_equal(evzmq_schema_check(&chain[1], NULL), 0);
 }
 
+/* One chain as deep as is allowed with the root, and a way around it that adds one more. */
+static void nesting_too_deep_is_refused_in_whatever_order_it_is_found(void **state)
+{
+    (void)state;
+    enum { DEEP = EVZMQ_SCHEMA_NESTING_MAX - 1 };
+    struct pair {
+        const void *first;
+        const void *second;
+    };
+    struct evzmq_field links[DEEP + 1];
+    struct evzmq_schema chain[DEEP + 1];
+    for (size_t i = 0; i <= DEEP; i++) {
+        links[i] = good_fields[0];
+        chain[i] = good_schema;
+        chain[i].fields = &links[i];
+        chain[i].field_count = 1;
+    }
+    static const struct evzmq_field nested =
+        EVZMQ_FIELD_RECORD(struct sample, NULL, struct sample, nested, EVZMQ_NILABLE);
+    for (size_t i = 0; i < DEEP; i++) {
+        /* The last of the array is the detour to the first. */
+        const size_t from = i == 0 ? DEEP : i - 1;
+        links[from] = nested;
+        links[from].schema = &chain[i];
+    }
+    for (size_t detour = 0; detour < 2; detour++) {
+        struct evzmq_field both[] = {nested, nested};
+        both[0].name = "first";
+        both[0].offset = offsetof(struct pair, first);
+        both[0].schema = &chain[detour == 0 ? DEEP : 0];
+        both[1].name = "second";
+        both[1].offset = offsetof(struct pair, second);
+        both[1].schema = &chain[detour == 0 ? 0 : DEEP];
+        struct evzmq_schema root = good_schema;
+        root.record_size = sizeof(struct pair);
+        root.absent_offset = EVZMQ_ABSENT_NONE;
+        root.fields = both;
+        root.field_count = 1;
+        assert_int_equal(evzmq_schema_check(&root, NULL), detour == 0 ? -1 : 0);
+        root.field_count = 2;
+        assert_int_equal(evzmq_schema_check(&root, NULL), -1);
+    }
+}
+
 static void a_union_needs_tagged_arrays_with_different_tags(void **state)
 {
     (void)state;
@@ -286,6 +330,7 @@ int main(void)
         cmocka_unit_test_setup(a_choice_must_be_decidable, set_up),
         cmocka_unit_test_setup(a_schema_that_refers_to_itself_is_refused, set_up),
         cmocka_unit_test_setup(records_nested_too_deep_are_refused, set_up),
+        cmocka_unit_test_setup(nesting_too_deep_is_refused_in_whatever_order_it_is_found, set_up),
         cmocka_unit_test_setup(a_union_needs_tagged_arrays_with_different_tags, set_up),
         cmocka_unit_test_setup(options_of_another_size_or_depth_are_refused, set_up),
         cmocka_unit_test_setup(every_failing_allocation_of_a_codec_is_reported_and_leaks_nothing,

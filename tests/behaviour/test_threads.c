@@ -9,12 +9,17 @@
 #include "evzmq/context.h"
 #include "evzmq/monitor.h"
 #include "evzmq/pool.h"
+#include "evzmq/pubsub.h"
+#include "evzmq/request.h"
 
 struct subject {
     struct fixture *f;
     struct evzmq_socket *socket;
     struct evzmq_monitor *monitor;
     struct evzmq_pool *pool;
+    struct evzmq_publisher *publisher;
+    struct evzmq_subscriber *subscriber;
+    struct evzmq_requester *requester;
     unsigned answered; /* calls with another result than EPERM */
 };
 
@@ -23,6 +28,16 @@ static void ignore_event(struct evzmq_monitor *monitor, const struct evzmq_monit
 {
     (void)monitor;
     (void)event;
+    (void)arg;
+}
+
+static void ignore_reply(struct evzmq_requester *requester, int64_t request, int error,
+                         struct evzmq_message *reply, void *arg)
+{
+    (void)requester;
+    (void)request;
+    (void)error;
+    (void)reply;
     (void)arg;
 }
 
@@ -66,6 +81,20 @@ static void *call_everything(void *arg)
     note(s, evzmq_pool_send(s->pool, 0, "x", 1));
     evzmq_pool_free(s->pool);
     note_free(s);
+    note(s, evzmq_publisher_publish(s->publisher, "t", "x", 1));
+    note(s, evzmq_publisher_flush(s->publisher));
+    note(s, evzmq_publisher_shutdown(s->publisher, &second, NULL, NULL));
+    evzmq_publisher_free(s->publisher);
+    note_free(s);
+    note(s, evzmq_subscriber_subscribe(s->subscriber, "t"));
+    note(s, evzmq_subscriber_disable(s->subscriber));
+    evzmq_subscriber_free(s->subscriber);
+    note_free(s);
+    note(s, (int)evzmq_request_bytes(s->requester, "x", 1, -1, ignore_reply, NULL));
+    note(s, evzmq_request_cancel(s->requester, 1));
+    note(s, evzmq_requester_shutdown(s->requester, &second, NULL, NULL));
+    evzmq_requester_free(s->requester);
+    note_free(s);
     return NULL;
 }
 
@@ -74,6 +103,7 @@ static void calls_of_another_thread_are_eperm_and_do_nothing_in_the_debug_mode(v
     struct fixture *const f = *state;
     struct probe in = {0};
     struct probe out = {0};
+    struct probe dealer = {0};
     void *pull = NULL;
     void *push = NULL;
     struct evzmq_context *const context = evzmq_context_new(1, NULL);
@@ -89,6 +119,13 @@ static void calls_of_another_thread_are_eperm_and_do_nothing_in_the_debug_mode(v
     assert_non_null(s.monitor);
     s.pool = evzmq_pool_new(f->base, context, 1, NULL);
     assert_non_null(s.pool);
+    s.publisher = evzmq_publisher_new(f->base, peer_new(f, ZMQ_PUB), 0, NULL);
+    assert_non_null(s.publisher);
+    s.subscriber = evzmq_subscriber_new(f->base, peer_new(f, ZMQ_SUB), 0, NULL);
+    assert_non_null(s.subscriber);
+    probe_attach(f, &dealer, peer_new(f, ZMQ_DEALER), 0);
+    s.requester = evzmq_requester_new(dealer.socket, NULL);
+    assert_non_null(s.requester);
 
     probe_enable(&in, EV_READ);
     assert_ok(evzmq_socket_write(out.socket, "a", 1));
@@ -101,6 +138,11 @@ static void calls_of_another_thread_are_eperm_and_do_nothing_in_the_debug_mode(v
     /* Nothing was done: the objects live and work. */
     assert_ok(evzmq_socket_write(out.socket, "b", 1));
     run_until(f, in.reads == 2);
+    evzmq_subscriber_free(s.subscriber);
+    evzmq_publisher_free(s.publisher);
+    assert_true(evzmq_request_bytes(s.requester, "x", 1, -1, ignore_reply, NULL) > 0);
+    evzmq_requester_free(s.requester);
+    probe_free(&dealer);
     evzmq_pool_free(s.pool);
     evzmq_monitor_free(s.monitor);
     probe_free(&in);

@@ -58,6 +58,31 @@ static void no_timeout_runs_while_its_direction_has_nothing_to_wait_for(void **s
     probe_free(&p);
 }
 
+static void the_read_timeout_does_not_run_without_a_read_callback(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    void *peer = NULL;
+    evzmq_read_cb read_cb = NULL;
+    evzmq_write_cb write_cb = NULL;
+    evzmq_event_cb event_cb = NULL;
+    void *arg = NULL;
+
+    open_dealers(f, &p, &peer);
+    fixture_glance(f);
+    assert_ok(evzmq_socket_set_timeouts(p.socket, &brief, NULL));
+    probe_enable(&p, EV_READ);
+    evzmq_socket_getcb(p.socket, &read_cb, &write_cb, &event_cb, &arg);
+    fixture_glance(f);
+    evzmq_socket_setcb(p.socket, NULL, write_cb, event_cb, arg);
+    fixture_run_for(f, 100); /* Nothing is received, and nothing else happens on the socket. */
+    assert_int_equal(p.events_all, 0);
+    assert_int_equal(evzmq_socket_get_enabled(p.socket), EV_READ | EV_WRITE);
+    evzmq_socket_setcb(p.socket, read_cb, write_cb, event_cb, arg);
+    run_until(f, p.events[EVZMQ_EVENT_READ_TIMEOUT] == 1);
+    probe_free(&p);
+}
+
 static void null_takes_the_timeouts_away(void **state)
 {
     struct fixture *const f = *state;
@@ -279,6 +304,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         claim(the_read_timeout_disables_reading_and_tells_once),
         claim(no_timeout_runs_while_its_direction_has_nothing_to_wait_for),
+        claim(the_read_timeout_does_not_run_without_a_read_callback),
         claim(null_takes_the_timeouts_away),
         claim(wakeups_without_a_message_do_not_start_the_read_timeout_again),
         claim(the_write_timeout_disables_writing_and_keeps_the_queue),

@@ -96,12 +96,23 @@ static void hire(struct office *o, const struct evzmq_worker_options *options)
     evzmq_worker_setcb(o->worker, on_request, on_event, o);
 }
 
+/* The first thing that comes the way of the answers: a header with a flag, and an empty part. */
+static void expect_greeting(const struct office *o, unsigned start)
+{
+    char text[64];
+    const char expected[] = {3, (char)start, EVZMQ_POOL_FLAG_CONNECTED, '|'};
+
+    pump_recv_text(o->f, o->responses, text, sizeof text);
+    assert_memory_equal(text, expected, sizeof expected);
+}
+
 static void open_office(struct fixture *f, struct office *o, unsigned start)
 {
     found(f, o, start);
     open_doors(o);
     hire(o, NULL);
     run_until(f, o->events[EVZMQ_WORKER_EVENT_READY]);
+    expect_greeting(o, start);
 }
 
 static void fire(struct office *o)

@@ -83,6 +83,32 @@ each_receive_mode_has_a_row() {
     done
 }
 
+# TRANSPORT
+packed_records_arrive_over() {
+    bench --pack 4096,262144 --transport "$1" --chars 0,128,32768 --format json
+    has 18 out '"codec":"typed".*"lost":0[,}]'
+    has 9 out '"pack":4096,'
+    has 9 out '"pack":262144,'
+}
+
+packed_against_bare_says_which_frames_are_best() {
+    bench --pack 65536,262144 --against bare --repeat 2 --chars 32 --types query --format json
+    has 2 out '"mode":"throughput",.*"lost":0,.*"ratio":[0-9.]+,'
+    has 1 out '"mode":"best",.*"pack":[0-9]+,"ratio":[0-9.]+,"default_pack":262144,'
+}
+
+trees_are_unpacked_too() {
+    bench --pack 65536 --codec msgpack --chars 32 --format json
+    has 3 out '"codec":"msgpack".*"pack":65536,.*"lost":0[,}]'
+}
+
+packing_is_refused_where_it_means_nothing() {
+    refuses 2 "--pack" "$echo_bench" --pack 65536 --codec raw
+    refuses 2 "--pack" "$echo_bench" --pack 65536 --receive into,owned
+    refuses 2 "--pack" "$echo_bench" latency --pack 65536
+    refuses 2 "--pack" "$echo_bench" --pack 65536,0
+}
+
 idle_sockets_do_not_wake_up() {
     bench idle --sockets 50 --format json
     has 1 out '^\{"mode":"idle","sockets":50,.*"wakeups":0[,}]'
@@ -107,13 +133,23 @@ fairness_runs() {
     lines_have mode timers late_p50_us late_p99_us late_max_us control_p99_us flood_ratio
 }
 
+# TRANSPORT
+fan_in_counts_every_answer_over() {
+    bench fan-in --repeat 2 --chars 32,1024 --transport "$1" --format json
+    lines_have mode type chars bytes transport workers repeat recv_rate lost bare_rate ratio \
+        ratio_min ratio_max control control_min ratio_of_control
+    has 2 out "\"mode\":\"fan-in\",.*\"transport\":\"$1\",.*\"lost\":0,"
+    bench fan-in --repeat 1 --chars 0
+    has 1 out '^StreamChunk +0 chars .*: pool= *[0-9,]+ answers/s, bare= *[0-9,]+ msg/s, ratio '
+}
+
 what_is_not_implemented_is_refused() {
-    refuses 2 "--pack is not implemented" "$echo_bench" --pack 65536
     refuses 2 "--svg is not implemented" "$echo_bench" --svg picture.svg
     [ ! -e picture.svg ] || fail "there is a picture"
     refuses 2 "not implemented" "$echo_bench" latency --against bare
     refuses 2 "not implemented" "$echo_bench" latency --transport inproc
     refuses 2 "not implemented" "$echo_bench" fairness --transport tcp
+    refuses 2 "not implemented" "$echo_bench" fan-in --transport inproc
 }
 
 bad_options_end_with_status_2() {
@@ -145,13 +181,19 @@ for codec in raw msgpack typed; do
 done
 for transport in ipc tcp inproc; do
     claim every_type_arrives_over $transport
+    claim packed_records_arrive_over $transport
 done
 claim each_receive_mode_has_a_row
+claim packed_against_bare_says_which_frames_are_best
+claim trees_are_unpacked_too
+claim packing_is_refused_where_it_means_nothing
 claim idle_sockets_do_not_wake_up
 claim latency_runs
 claim the_codecs_alone_run decode
 claim the_codecs_alone_run encode
 claim fairness_runs
+claim fan_in_counts_every_answer_over ipc
+claim fan_in_counts_every_answer_over tcp
 claim what_is_not_implemented_is_refused
 claim bad_options_end_with_status_2
 claim help_ends_with_status_0

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define REQUESTS_PER_WORKER 32 /* as in the gateway */
 
@@ -207,6 +209,36 @@ static void sigterm_finishes_what_is_under_way(void **state)
     web_close(&idle);
 }
 
+/* More clients come, one after the other, than are accepted at a time. */
+static void a_flood_of_connections_leaves_time_for_a_request(void **state)
+{
+    enum { PROCESSES = 2 };
+    struct web_server server;
+    struct web_client client;
+    pid_t flood[PROCESSES];
+    (void)state;
+    gateway_start_one(&server);
+    web_connect(&client, &server);
+    for (int i = 0; i < PROCESSES; i++) {
+        flood[i] = fork();
+        assert_true(flood[i] >= 0);
+        while (flood[i] == 0 && !web_refuses(&server)) {
+        }
+        if (flood[i] == 0) {
+            _exit(0);
+        }
+    }
+    web_await_metric(&server, "gateway_connections_total", 1000);
+    gateway_post(&client, "{\"prompt\":\"a\"}");
+    web_expect(&client, 200);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+    web_close(&client);
+    for (int i = 0; i < PROCESSES; i++) {
+        assert_int_equal(kill(flood[i], SIGKILL), 0);
+        assert_int_equal(waitpid(flood[i], NULL, 0), flood[i]);
+    }
+}
+
 static void a_second_signal_ends_it_at_once(void **state)
 {
     struct web_server server;
@@ -277,6 +309,7 @@ int main(void)
         claim(a_client_that_leaves_in_mid_stream_harms_nobody),
         claim(a_client_that_does_not_read_its_stream_is_dropped),
         claim(sigterm_finishes_what_is_under_way),
+        claim(a_flood_of_connections_leaves_time_for_a_request),
         claim(a_second_signal_ends_it_at_once),
         claim(an_end_does_not_wait_for_ever),
         claim(more_than_1024_connections_are_served),

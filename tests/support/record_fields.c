@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include <evzmq/cursor.h>
+
 static void check_any(struct evzmq_cursor *cursor, const struct json *expected);
 
 static const struct {

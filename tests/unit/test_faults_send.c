@@ -452,6 +452,32 @@ static void eagain_is_believed_only_after_a_look(void **state)
     probe_free(&p);
 }
 
+/* Sending may use up the edge of input, so a look must follow: one, not one for each message. */
+static void a_burst_of_writes_looks_once(void **state)
+{
+    struct fixture *f = *state;
+    struct probe p = {0};
+    void *peer = NULL;
+    char endpoint[ENDPOINT_SIZE];
+    void *const push = sender_new(f, &p, ZMQ_PUSH, ZMQ_PULL, &peer, endpoint);
+
+    faults_begin(push);
+    for (int i = 0; i < 100; i++) {
+        assert_ok(evzmq_socket_write(p.socket, "a", 1));
+    }
+    assert_int_equal(faults_count(FAULT_SEND), 100);
+    assert_int_equal(faults_count(FAULT_LOOK), 0);
+    for (int turns = 0; turns < 10; turns++) {
+        fixture_glance(f);
+    }
+    assert_int_equal(faults_count(FAULT_LOOK), 1);
+    faults_end();
+    for (int i = 0; i < 100; i++) {
+        assert_next(peer, "a");
+    }
+    probe_free(&p);
+}
+
 static void no_memory_in_a_flush_is_one_event_a_retry_and_loses_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -534,6 +560,7 @@ int main(void)
         claim(interrupted_single_part_is_an_error_and_nothing_is_sent),
         claim(short_interruption_is_not_noticed),
         claim(eagain_is_believed_only_after_a_look),
+        claim(a_burst_of_writes_looks_once),
         claim(no_memory_in_a_flush_is_one_event_a_retry_and_loses_nothing),
         claim(publisher_that_may_not_drop_waits_for_its_subscriber_without_spinning),
     };

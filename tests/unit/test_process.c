@@ -156,6 +156,21 @@ static void no_signal_is_blocked_in_a_child(void **state)
     evzmq__process_close(&process);
 }
 
+static void sigterm_ends_a_child_also_of_a_program_that_ignores_it(void **state)
+{
+    struct evzmq__process process = {.fd = -1};
+    char script[] = "kill -TERM $$; exit 0";
+
+    (void)state;
+    assert_true(signal(SIGTERM, SIG_IGN) != SIG_ERR);
+    start_shell(&process, script);
+    assert_true(signal(SIGTERM, SIG_DFL) != SIG_ERR);
+    assert_true(evzmq__process_wait(&process, 30000));
+    assert_true(process.signalled);
+    assert_int_equal(process.status, SIGTERM);
+    evzmq__process_close(&process);
+}
+
 static void a_pool_notices_losses_without_process_descriptors(void **state)
 {
     struct fixture *const f = *state;
@@ -189,6 +204,7 @@ int main(int argc, char **argv)
         claim(a_child_that_somebody_else_reaped_has_ended_without_a_status),
         claim(another_child_that_has_the_number_of_a_reaped_one_is_left_alone),
         claim(no_signal_is_blocked_in_a_child),
+        claim(sigterm_ends_a_child_also_of_a_program_that_ignores_it),
         claim(a_pool_notices_losses_without_process_descriptors),
     };
 
