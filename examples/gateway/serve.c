@@ -11,9 +11,17 @@
 
 #define HTTP_PAYLOAD "application/json"
 
-static int is_head(const struct evhttp_request *request)
+static bool is_head(const struct evhttp_request *request)
 {
     return evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
+}
+
+/* evhttp does not read the body of a HEAD request. It must not be taken for the next request. */
+static bool has_body(struct evhttp_request *request)
+{
+    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
+    return evhttp_find_header(headers, "Content-Length") != NULL ||
+           evhttp_find_header(headers, "Transfer-Encoding") != NULL;
 }
 
 void serve_reply(struct gateway *gateway, struct evhttp_request *request, int code,
@@ -26,6 +34,10 @@ void serve_reply(struct gateway *gateway, struct evhttp_request *request, int co
         (void)evhttp_add_header(headers, "Connection", "close");
     }
     gateway->counters.answers[code]++;
+    if (is_head(request) && has_body(request)) {
+        (void)evhttp_remove_header(headers, "Connection");
+        (void)evhttp_add_header(headers, "Connection", "close");
+    }
     if (is_head(request) && body != NULL) {
         /* evhttp would send the body after the headers. */
         char length[24];

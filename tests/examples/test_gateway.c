@@ -242,6 +242,14 @@ static void a_head_request_gets_no_body(void **state)
     }
     gateway_post(&client, "{\"prompt\":\"a\"}");
     web_expect(&client, 200); /* It begins where the head before it ended. */
+    /* The body of a HEAD request is no request. */
+    web_send_text(&client, "HEAD / HTTP/1.1\r\nHost: a\r\nContent-Length: 30\r\n\r\n"
+                           "GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
+    struct web_answer last;
+    web_receive_head(&client, &last);
+    assert_int_equal(last.status, 200);
+    web_free(&last);
+    web_expect_end(&client);
     web_close(&client);
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }

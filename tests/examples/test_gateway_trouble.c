@@ -174,6 +174,31 @@ static void a_client_that_does_not_read_its_stream_is_dropped(void **state)
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }
 
+/* The connection that is closed for being idle was opened after the other had asked. */
+static void an_idle_connection_is_closed_and_one_that_waits_is_not(void **state)
+{
+    struct web_server server;
+    struct web_client waiting;
+    struct web_client idle;
+    (void)state;
+    gateway_start(&server, "--workers", "1", "--timeout", "1");
+    const pid_t worker = gateway_worker(&server);
+    web_stop_process(worker);
+    web_connect(&waiting, &server);
+    gateway_post(&waiting, "{\"prompt\":\"a\"}");
+    web_await_metric(&server, "gateway_requests_in_flight", 1);
+    for (int i = 0; i < 2; i++) {
+        web_connect(&idle, &server);
+        web_expect_end(&idle);
+        web_close(&idle);
+    }
+    assert_int_equal(kill(worker, SIGCONT), 0);
+    web_expect(&waiting, 200);
+    web_expect_end(&waiting); /* It is idle now. */
+    web_close(&waiting);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 /* The first signal was taken when nothing is accepted any more. */
 static void await_end_of_accepting(const struct web_server *server)
 {
@@ -308,6 +333,7 @@ int main(void)
         claim(a_request_whose_client_left_the_queue_is_never_sent),
         claim(a_client_that_leaves_in_mid_stream_harms_nobody),
         claim(a_client_that_does_not_read_its_stream_is_dropped),
+        claim(an_idle_connection_is_closed_and_one_that_waits_is_not),
         claim(sigterm_finishes_what_is_under_way),
         claim(a_flood_of_connections_leaves_time_for_a_request),
         claim(a_second_signal_ends_it_at_once),
