@@ -89,6 +89,7 @@ static enum evzmq__step deliver_empty(struct evzmq_socket *socket)
 {
     struct evzmq__unpacking *unpacking = socket->unpacking;
     count_record(socket, 0);
+    unpacking->empty_waits = false;
     unpacking->lent = unpacking->frame;
     socket->read_cb(socket, unpacking->frame, socket->arg);
     end_delivery(unpacking);
@@ -117,6 +118,9 @@ static enum evzmq__step begin_otherwise(struct evzmq__pass *pass, enum evzmq__re
 static enum evzmq__step begin_frame(struct evzmq__pass *pass, size_t *out_bytes)
 {
     struct evzmq_socket *socket = pass->socket;
+    if (socket->unpacking->empty_waits) {
+        return deliver_empty(socket);
+    }
     if (!socket->unpacking->is_on) {
         return EVZMQ__STEP_BREAK; /* The pass that follows receives in the ordinary way. */
     }
@@ -275,15 +279,17 @@ int evzmq__unpacking_try_recv(struct evzmq_socket *socket, struct evzmq_message 
             return -1;
         }
     }
-    if (unpacking->offset == unpacking->size && receive_frame(socket) < 0) {
+    if (!evzmq__unpacking_has_rest(socket) && receive_frame(socket) < 0) {
         return -1;
     }
+    unpacking->empty_waits = unpacking->size == 0; /* until there was memory to hand it over */
     size_t used = 0;
     struct evzmq_message *record = take_record(socket, &used);
     if (record == NULL) {
         return -1;
     }
     count_record(socket, used);
+    unpacking->empty_waits = false;
     unpacking->offset += used;
     if (unpacking->offset == unpacking->size && unpacking->lent != unpacking->frame) {
         evzmq__message_release(unpacking->frame);
@@ -364,6 +370,7 @@ void evzmq__unpacking_close(struct evzmq_socket *socket)
     if (unpacking != NULL) {
         unpacking->is_on = false;
         unpacking->offset = unpacking->size;
+        unpacking->empty_waits = false;
         pass_partial_back(socket);
     }
 }

@@ -16,6 +16,7 @@ enum { EVZMQ__BUDGET_RECORDS = 16384 };
 
 struct evzmq__unpacking {
     bool is_on;
+    bool empty_waits; /* a frame whose last part is empty was received, and is not delivered yet */
     struct evzmq_message *frame; /* received into, and delivered: its last part is the record */
     struct evzmq_message *lent; /* in delivery: the frame, unless that was replaced meanwhile */
     const unsigned char *data; /* the frame's last part */
@@ -45,7 +46,8 @@ static inline bool evzmq__unpacking_is_on(const struct evzmq_socket *socket)
 /* Whether a frame is there that is not delivered to its end. */
 static inline bool evzmq__unpacking_has_rest(const struct evzmq_socket *socket)
 {
-    return socket->unpacking != NULL && socket->unpacking->offset < socket->unpacking->size;
+    return socket->unpacking != NULL &&
+           (socket->unpacking->offset < socket->unpacking->size || socket->unpacking->empty_waits);
 }
 
 /* Whether what is received next is a record. */

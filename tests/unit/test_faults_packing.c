@@ -301,6 +301,46 @@ static void a_receive_call_without_memory_takes_no_record(void **state)
     probe_free(&p);
 }
 
+static int receive_empty(struct probe *p)
+{
+    struct evzmq_message *message = NULL;
+    if (evzmq_socket_try_recv(p->socket, &message) < 0) {
+        return -1;
+    }
+    assert_int_equal(evzmq_message_get_size(message), 0);
+    assert_null(evzmq_message_get_value(message));
+    evzmq_message_free(message);
+    return 0;
+}
+
+static void see_nothing(struct probe *p, struct evzmq_message *message)
+{
+    (void)p;
+    assert_int_equal(evzmq_message_get_size(message), 0);
+}
+
+static void an_empty_message_that_finds_no_memory_is_not_lost(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = see_nothing};
+    void *pull = NULL;
+    void *push = NULL;
+    open_receiver(f, &p, &pull, &push);
+    assert_ok(unpack(&p));
+    peer_send(push, "", 0);
+    assert_true(attempt(&p, MEMORY, receive_empty) > 0);
+    assert_int_equal(probe_stats(&p).messages_in, 1);
+    peer_send(push, "", 0);
+    faults_begin(pull);
+    faults_plan(FAULT_ALLOC, 1, 1, ENOMEM);
+    assert_errno(receive_empty(&p), ENOMEM);
+    faults_end();
+    assert_ok(evzmq_socket_enable(p.socket, EV_READ)); /* A callback gets it then. */
+    run_until(f, p.reads == 1);
+    assert_int_equal(probe_stats(&p).messages_in, 2);
+    probe_free(&p);
+}
+
 static void signals_in_the_middle_of_receiving_lose_no_record(void **state)
 {
     struct fixture *const f = *state;
@@ -331,6 +371,7 @@ int main(void)
         claim(without_memory_unpacking_is_not_turned_on),
         claim(records_that_find_no_memory_come_later),
         claim(a_receive_call_without_memory_takes_no_record),
+        claim(an_empty_message_that_finds_no_memory_is_not_lost),
         claim(signals_in_the_middle_of_receiving_lose_no_record),
     };
     return run_claims(tests);
