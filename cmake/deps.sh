@@ -4,7 +4,7 @@
 #   sh cmake/deps.sh [build | test | ci]
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
-# test:  these and cmocka
+# test:  these, cmocka and jansson
 # ci:    these and a C++ compiler, clang, clang-format, valgrind, and the Python modules of the peer
 #        in another language (not on macOS)
 #
@@ -14,9 +14,9 @@ set -u
 group=${1:-build}
 case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
-test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka" ;;
+test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
 ci)
-    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka cxx clang clang-format valgrind"
+    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format valgrind"
     wanted="$wanted python-zmq python-msgpack"
     ;;
 *)
@@ -87,6 +87,7 @@ present() {
     libzmq) package_known libzmq || links zmq.h zmq ;;
     msgpack) package_known msgpack-c msgpack || links msgpack.h msgpack-c msgpackc ;;
     cmocka) package_known cmocka || links cmocka.h cmocka ;;
+    jansson) package_known jansson || links jansson.h jansson ;;
     cxx) have c++ || have g++ ;;
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
@@ -126,6 +127,7 @@ apt_name() {
     libzmq) echo libzmq3-dev ;;
     msgpack) first_known apt-cache show -- libmsgpack-c-dev libmsgpack-dev ;;
     cmocka) echo libcmocka-dev ;;
+    jansson) echo libjansson-dev ;;
     cxx) echo g++ ;;
     python-zmq) echo python3 python3-zmq ;;
     python-msgpack) echo python3 python3-msgpack ;;
@@ -143,6 +145,7 @@ dnf_name() {
     libzmq) echo zeromq-devel ;;
     msgpack) first_known dnf -q repoquery -- msgpack-c-devel msgpack-devel ;;
     cmocka) echo libcmocka-devel ;;
+    jansson) echo jansson-devel ;;
     cxx) echo gcc-c++ ;;
     python-zmq) echo python3-zmq ;;
     python-msgpack) echo python3-msgpack ;;

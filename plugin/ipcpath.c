@@ -113,7 +113,7 @@ static int probe_socket(void)
 }
 
 /* Whether anybody accepts connections at a path. A full backlog, a lack of permission and anything
- * unknown count as a yes: only a refused connection says that nobody does. */
+ * unknown count as a yes: only a refused connection, or no file, says that nobody does. */
 static bool is_live(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
