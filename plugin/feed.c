@@ -11,6 +11,8 @@
 
 #include <errno.h>
 
+#include "packing.h"
+
 bool evzmq__socket_has_room(const struct evzmq_socket *socket, const struct evzmq_message *message)
 {
     const bool routes = socket->type->routes;
@@ -183,6 +185,10 @@ static enum evzmq__step feed_step(void *arg, size_t *out_bytes)
     struct evzmq__pass *pass = arg;
     struct evzmq_socket *socket = pass->socket;
     struct evzmq__feeder *feeder = NULL;
+    /* First, since the open frame goes before what is fed and may take the room of that. */
+    if (evzmq__packing_is_open(socket) && evzmq__packing_close(socket) < 0) {
+        return evzmq__pass_retry_later(pass, errno);
+    }
     struct evzmq_message *message = next_message(socket, &feeder);
     if (message == NULL) {
         return EVZMQ__STEP_EMPTY;

@@ -153,8 +153,9 @@ int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_codec *code
     if (socket->type->zmq_type == ZMQ_STREAM && next != evzmq_codec_raw()) {
         return refuse(ENOTSUP);
     }
+    /* The rest of a frame is delivered record by record also when unpacking was turned off. */
     if ((evzmq__packing_is_on(socket) && !evzmq__packing_takes_codec(next)) ||
-        (evzmq__unpacking_is_on(socket) && next->decode_prefix == NULL)) {
+        (evzmq__unpacking_is_active(socket) && next->decode_prefix == NULL)) {
         return refuse(ENOTSUP);
     }
     if (evzmq__packing_close(socket) < 0) {

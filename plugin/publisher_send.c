@@ -11,8 +11,9 @@
 enum {
     /* Frames that one turn of the loop sends because their time has come. */
     FRAMES_PER_TURN = 64,
-    /* Nothing wakes a batch that could not go for want of memory; it tries again after this. */
-    NOMEM_RETRY_USEC = 100000
+    /* Nothing wakes a batch that could not go for want of memory, or for too many signals in a row;
+     * it tries again after this. */
+    RETRY_USEC = 100000
 };
 
 static int fill(const struct evzmq_publisher *publisher, const struct evzmq__record_source *source,
@@ -138,11 +139,12 @@ static int flush_batch(struct evzmq_publisher *publisher, struct evzmq__batch *b
 {
     const struct evzmq_bytes frame = evzmq__batch_frame(batch, is_per_topic(publisher));
     if (evzmq_socket_write(publisher->socket, frame.data, frame.size) < 0) {
-        publisher->blocked = errno == EAGAIN;
-        if (errno == ENOMEM) {
-            start_timer(publisher, NOMEM_RETRY_USEC);
-            errno = ENOMEM;
+        const int error = errno;
+        publisher->blocked = error == EAGAIN;
+        if (error == ENOMEM || error == EINTR) {
+            start_timer(publisher, RETRY_USEC);
         }
+        errno = error;
         return -1;
     }
     count_batch(publisher, batch, reason);

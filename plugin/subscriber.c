@@ -242,6 +242,7 @@ int evzmq_subscriber_unsubscribe(struct evzmq_subscriber *subscriber, const char
         return -1;
     }
     const bool was_last = subscriber->prefixes.table.count == 0;
+    subscriber->unsubscribed = subscriber->unsubscribed || count == 0;
     return count > 0 ? 0 : tell(subscriber, ZMQ_UNSUBSCRIBE, prefix, size, was_last);
 }
 

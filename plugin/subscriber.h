@@ -69,6 +69,8 @@ struct evzmq_subscriber {
     bool dying;
     bool enabled;
     bool timer_runs;
+    bool unsubscribed; /* since the last frame came: libzmq may have let the next one in before */
+    bool checks_frame; /* the frame at hand came first after that */
     struct evzmq_subscriber_options options;
 
     evzmq_record_cb record_cb;

@@ -131,10 +131,12 @@ static bool find_topic(const struct evzmq_subscriber *subscriber, const struct e
     return false;
 }
 
-/* Whether libzmq has just looked at the topic itself. */
+/* Whether libzmq has just looked at the topic itself. Where ZMQ_EVENTS was read before it may have
+ * done so earlier: it takes the next message out then, and keeps it whatever is unsubscribed. */
 static bool is_filtered(const struct evzmq_subscriber *subscriber)
 {
-    return subscriber->reader.kind == EVZMQ__FRAME_RECORD && subscriber->held == NULL;
+    return subscriber->reader.kind == EVZMQ__FRAME_RECORD && subscriber->held == NULL &&
+           !subscriber->checks_frame;
 }
 
 static enum evzmq__step store(struct evzmq_subscriber *subscriber, const struct evzmq__topic *topic,
@@ -263,6 +265,8 @@ void evzmq__subscriber_take_frame(struct evzmq_subscriber *subscriber, struct ev
 {
     struct evzmq_decode_error error;
     subscriber->counters.frames++;
+    subscriber->checks_frame = subscriber->unsubscribed;
+    subscriber->unsubscribed = false;
     if (open_frame(subscriber, frame, &error) < 0) {
         report_bad_frame(subscriber, frame, &error);
         return;

@@ -121,7 +121,7 @@ static enum evzmq__step begin_frame(struct evzmq__pass *pass, size_t *out_bytes)
         return EVZMQ__STEP_BREAK; /* The pass that follows receives in the ordinary way. */
     }
     struct evzmq_message *frame = get_frame(socket->unpacking);
-    if (frame == NULL || evzmq__base_prepare_arena(socket->base) < 0) {
+    if (frame == NULL) {
         return evzmq__pass_receive_failed(pass, ENOMEM);
     }
     const enum evzmq__recv result = evzmq__message_recv(frame, socket->zmq_socket, &socket->limits);
@@ -195,6 +195,10 @@ static inline enum evzmq__step unpack_step(void *arg, size_t *out_bytes)
 
 enum evzmq__drain_stop evzmq__pass_unpack(struct evzmq__pass *pass)
 {
+    /* Here, not where a frame begins: the receive calls may have begun it, which need none. */
+    if (evzmq__base_prepare_arena(pass->socket->base) < 0) {
+        return (enum evzmq__drain_stop)evzmq__pass_receive_failed(pass, ENOMEM);
+    }
     return evzmq__drain_run(&pass->read, unpack_step, pass);
 }
 

@@ -124,7 +124,8 @@ EVZMQ_API int evzmq_socket_flush(struct evzmq_socket *socket);
 
 /**
  * Has the records of received frames delivered one by one, or no longer. In a callback the change
- * applies from the next frame on: the rest of one that was begun is delivered record by record.
+ * applies from the next frame on: the rest of one that was begun is delivered record by record, and
+ * until its end the codec must be one that has a decode_prefix method.
  *
  * Records not delivered yet wait while reading is disabled, as messages in ZeroMQ do; a shutdown
  * and a free end their delivery, and a free drops the rest of the frame.

@@ -295,7 +295,8 @@ EVZMQ_API short evzmq_socket_get_enabled(const struct evzmq_socket *socket);
  * Thread: loop. Callbacks: yes.
  *
  * @param codec  the socket takes a reference of its own; NULL for the raw codec
- * @return 0, or -1 with EINVAL, ENOTSUP (another codec than raw on STREAM), ETERM,
+ * @return 0, or -1 with EINVAL, ENOTSUP (another codec than raw on STREAM; one that cannot pack or
+ * unpack while the socket does: see <evzmq/packing.h>), ENOMEM (an open frame stays open), ETERM,
  * ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_codec *codec);

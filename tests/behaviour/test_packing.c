@@ -175,6 +175,30 @@ static void what_is_not_packed_keeps_its_place(void **state)
     probe_free(&p);
 }
 
+static void a_post_for_which_the_open_frame_leaves_no_room_stays_in_its_poster(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    void *pull = NULL;
+    char text[16];
+    open_pair(f, TRANSPORT_INPROC, &p, &pull, 65536, 1000000);
+    assert_ok(evzmq_socket_set_output_limit(p.socket, 1, 0));
+    assert_ok(evzmq_socket_disable(p.socket, EV_WRITE));
+    struct evzmq_poster *const poster = evzmq_poster_new(p.socket, 0, 0);
+    write_records(&p, 0, 2, 10);
+    assert_ok(evzmq_poster_post(poster, "posted", 6));
+    fixture_run_for(f, 20);
+    assert_int_equal(evzmq_socket_get_queued(p.socket, NULL), 2);
+    assert_int_equal(evzmq_poster_get_queued(poster, NULL), 1);
+    assert_int_equal(probe_stats(&p).writes_refused, 0);
+    assert_ok(evzmq_socket_enable(p.socket, EV_WRITE));
+    assert_int_equal(packed_pump_frame(f, pull, 0), 2);
+    pump_recv_text(f, pull, text, sizeof(text));
+    assert_string_equal(text, "posted");
+    evzmq_poster_free(poster);
+    probe_free(&p);
+}
+
 static void an_encoding_that_fails_leaves_the_frame_as_it_was(void **state)
 {
     struct fixture *const f = *state;
@@ -551,6 +575,7 @@ int main(void)
         claim(with_a_delay_a_frame_waits_for_it),
         claim(flush_sends_the_open_frame_and_does_nothing_without_one),
         claim(what_is_not_packed_keeps_its_place),
+        claim(a_post_for_which_the_open_frame_leaves_no_room_stays_in_its_poster),
         claim(an_encoding_that_fails_leaves_the_frame_as_it_was),
         claim(turning_it_off_or_another_codec_sends_the_open_frame),
         claim(with_writing_disabled_frames_are_held),

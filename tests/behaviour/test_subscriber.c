@@ -400,6 +400,35 @@ static void unsubscribe_in_a_batch_ends_its_topic_at_once(void **state)
     listener_free(&l);
 }
 
+static void disable_now(struct listener *l, struct evzmq_message *message)
+{
+    (void)message;
+    assert_ok(evzmq_subscriber_disable(l->subscriber));
+}
+
+/* A pass that ends early reads ZMQ_EVENTS, and with that libzmq takes the next message out. */
+static void unsubscribe_ends_a_topic_of_which_libzmq_has_the_next_record_ready(void **state)
+{
+    struct fixture *const f = *state;
+    struct listener l = {.on_record = disable_now};
+    void *peer = NULL;
+
+    listener_open(f, &l, NULL);
+    peer = listener_peer(&l, TRANSPORT_INPROC);
+    listener_subscribe(&l, peer, "a", 2);
+    listener_subscribe(&l, peer, "b", 1);
+    send_record(peer, "a", "1");
+    send_record(peer, "a", "2");
+    send_record(peer, "b", "3");
+    run_until_log(&l, "a=1");
+    l.on_record = NULL;
+    assert_ok(evzmq_subscriber_unsubscribe(l.subscriber, "a"));
+    assert_ok(evzmq_subscriber_enable(l.subscriber));
+    run_until(f, l.records + listener_stats(&l).records_filtered == 3);
+    assert_string_equal(l.log, "a=1 b=3");
+    listener_free(&l);
+}
+
 static void without_a_record_callback_nothing_is_received(void **state)
 {
     struct fixture *const f = *state;
@@ -466,6 +495,7 @@ int main(void)
         claim(loopbreak_stops_after_a_record_and_the_next_dispatch_goes_on),
         claim(record_of_a_batch_can_be_kept_and_moved_into_an_evbuffer),
         claim(unsubscribe_in_a_batch_ends_its_topic_at_once),
+        claim(unsubscribe_ends_a_topic_of_which_libzmq_has_the_next_record_ready),
         claim(without_a_record_callback_nothing_is_received),
         claim(what_a_publisher_says_arrives_in_order_over_every_transport),
     };

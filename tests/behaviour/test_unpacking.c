@@ -333,6 +333,34 @@ static void turned_off_in_the_middle_of_a_frame_its_rest_comes_as_records(void *
     probe_free(&p);
 }
 
+static void read_and_turn_raw(struct probe *p, struct evzmq_message *message)
+{
+    const int is_last = p->sequence == 19;
+    packed_read_sequence(p, message);
+    assert_ok(evzmq_socket_set_unpacking(p->socket, 0));
+    if (is_last) {
+        assert_ok(evzmq_socket_set_codec(p->socket, NULL));
+    } else {
+        assert_errno(evzmq_socket_set_codec(p->socket, NULL), ENOTSUP);
+    }
+}
+
+static void turned_off_a_codec_that_cannot_unpack_waits_for_the_end_of_the_frame(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = read_and_turn_raw};
+    void *push = NULL;
+    open_pair(f, TRANSPORT_INPROC, &p, &push);
+    probe_enable(&p, EV_READ);
+    send_frame(push, 0, 20, 10);
+    run_until(f, p.reads == 20);
+    p.on_read = NULL;
+    send_frame(push, 20, 2, 10);
+    run_until(f, p.reads == 21);
+    assert_int_equal(p.events_all, 0);
+    probe_free(&p);
+}
+
 static void read_and_turn_on(struct probe *p, struct evzmq_message *message)
 {
     packed_read_sequence(p, message);
@@ -536,6 +564,23 @@ static void the_receive_calls_hand_over_records(void **state)
 
 /* In the middle of a frame: takes the rest and the next frame by hand, and leaves a part of that.
  */
+static void callbacks_go_on_with_a_frame_that_a_receive_call_began(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = packed_read_sequence};
+    struct evzmq_message *message = NULL;
+    void *push = NULL;
+    open_pair(f, TRANSPORT_INPROC, &p, &push);
+    send_frame(push, 0, 3, 10);
+    assert_ok(evzmq_socket_try_recv(p.socket, &message)); /* the first thing the base receives */
+    packed_read_sequence(&p, message);
+    evzmq_message_free(message);
+    probe_enable(&p, EV_READ);
+    run_until(f, p.sequence == 3);
+    assert_int_equal(p.reads, 2);
+    probe_free(&p);
+}
+
 static void read_and_receive(struct probe *p, struct evzmq_message *message)
 {
     packed_read_sequence(p, message);
@@ -674,12 +719,14 @@ int main(void)
         claim(a_free_in_the_middle_of_a_frame_ends_it),
         claim(a_shutdown_in_the_middle_of_a_frame_ends_it),
         claim(turned_off_in_the_middle_of_a_frame_its_rest_comes_as_records),
+        claim(turned_off_a_codec_that_cannot_unpack_waits_for_the_end_of_the_frame),
         claim(turned_on_in_a_callback_it_applies_to_the_next_message),
         claim(another_codec_applies_from_the_next_record_on),
         claim(the_budget_counts_records),
         claim(kept_records_are_their_own_bytes_and_outlive_the_frame),
         claim(a_kept_record_that_is_sent_on_is_the_record_alone),
         claim(the_receive_calls_hand_over_records),
+        claim(callbacks_go_on_with_a_frame_that_a_receive_call_began),
         claim(a_callback_may_receive_the_rest_of_its_frame_itself),
         claim(a_frame_of_many_parts_may_change_hands_with_the_way_to_receive),
         claim(the_size_limit_is_one_of_frames),

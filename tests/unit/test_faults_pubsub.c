@@ -167,6 +167,23 @@ static void a_batch_that_cannot_have_a_timer_is_not_begun(void **state)
     speaker_free(&s);
 }
 
+static void a_batch_that_signals_keep_from_going_is_tried_again(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_publisher_options how = {
+        .size = sizeof(how), .batching = EVZMQ_BATCH_SHARED, .batch_delay_usec = 1};
+    struct speaker s = {0};
+    speaker_open(f, &s, TRANSPORT_INPROC, &how, 0);
+    faults_begin(s.zmq_socket);
+    faults_plan(FAULT_SEND, 1, FOR_EVER, EINTR);
+    speaker_say(&s, "t", "x");
+    run_until(f, faults_made(FAULT_SEND) > 0);
+    faults_end();
+    assert_int_equal(speaker_stats(&s).pending_records, 1);
+    run_until(f, speaker_stats(&s).flushed_by_time == 1);
+    speaker_free(&s);
+}
+
 static void shutdown_without_memory_can_be_called_again(void **state)
 {
     struct fixture *const f = *state;
@@ -416,6 +433,7 @@ int main(void)
         claim(new_subscriber_without_memory_leaves_the_socket_the_callers),
         claim(publishing_without_memory_takes_nothing_or_all),
         claim(a_batch_that_cannot_have_a_timer_is_not_begun),
+        claim(a_batch_that_signals_keep_from_going_is_tried_again),
         claim(shutdown_without_memory_can_be_called_again),
         claim(full_subscriber_and_an_option_that_fails_is_an_error_of_the_call),
         claim(queued_frames_shed_as_well),
