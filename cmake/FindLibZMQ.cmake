@@ -1,4 +1,5 @@
-# Finds libzmq: the target LibZMQ::libzmq.
+# Finds libzmq: the target LibZMQ::libzmq. libzmq's own CMake package, which only its builds with
+# CMake install, is called ZeroMQ.
 
 include("${CMAKE_CURRENT_LIST_DIR}/EvzmqFind.cmake")
 include(FindPackageHandleStandardArgs)
@@ -6,7 +7,9 @@ include(FindPackageHandleStandardArgs)
 evzmq_find_c_library(LibZMQ::libzmq OUT LIBZMQ
   PKGCONFIG libzmq
   HEADER zmq.h
-  LIBRARY zmq libzmq)
+  LIBRARY zmq libzmq
+  PACKAGE ZeroMQ
+  TARGET libzmq libzmq-static)
 evzmq_read_version(LibZMQ_VERSION "${LIBZMQ_INCLUDE_DIR}/zmq.h"
   ZMQ_VERSION_MAJOR ZMQ_VERSION_MINOR ZMQ_VERSION_PATCH)
 

@@ -1,5 +1,6 @@
 # Finds libevent: the target libevent::core always, libevent::extra (evhttp and the like) where it
-# is installed. The targets have the names that libevent's own CMake package gives them.
+# is installed. The targets have the names that libevent's own CMake package gives them, so that
+# this package, which only its builds with CMake install, serves as well.
 
 include("${CMAKE_CURRENT_LIST_DIR}/EvzmqFind.cmake")
 include(FindPackageHandleStandardArgs)
@@ -7,7 +8,8 @@ include(FindPackageHandleStandardArgs)
 evzmq_find_c_library(libevent::core OUT LIBEVENT_CORE
   PKGCONFIG libevent_core libevent
   HEADER event2/event.h
-  LIBRARY event_core event)
+  LIBRARY event_core event
+  PACKAGE Libevent)
 evzmq_find_c_library(libevent::extra OUT LIBEVENT_EXTRA
   PKGCONFIG libevent_extra libevent
   HEADER event2/http.h

@@ -225,7 +225,7 @@ void evzmq_socket_free(struct evzmq_socket *socket)
     evzmq__feeders_close(socket, false);
     if (stale) {
         /* A forked child: the kernel's registration and the ZeroMQ socket are the parent's. */
-        evzmq__source_abandon(socket->source, &socket->base->abandoned);
+        evzmq__source_abandon(socket->source, false, &socket->base->abandoned);
         evzmq__message_destroy(socket->partial);
     } else {
         evzmq__source_free(socket->source);

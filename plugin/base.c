@@ -89,6 +89,13 @@ void *evzmq__realloc(void *block, size_t size)
     return moved;
 }
 
+char *evzmq__copy_text(const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    char *const copy = evzmq__malloc(size);
+    return copy == NULL ? NULL : memcpy(copy, text, size);
+}
+
 void evzmq__free(void *block)
 {
     if (block == NULL) {

@@ -36,6 +36,9 @@ void *evzmq__calloc(size_t count, size_t size);
 /* As realloc(): on failure the old block stays valid. */
 void *evzmq__realloc(void *block, size_t size);
 
+/* A copy of a text; NULL with ENOMEM. */
+char *evzmq__copy_text(const char *text);
+
 /* Keeps errno, so that cleaning up does not hide the cause of a failure. */
 void evzmq__free(void *block);
 

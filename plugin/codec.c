@@ -157,8 +157,11 @@ int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t
         errno = EINVAL;
         return -1;
     }
+    /* Codecs are written by others too: one may set its output and fail all the same. */
+    const void *value = NULL;
     struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
-    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, out_value, &error) == 0)) {
+    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, &value, &error) == 0)) {
+        *out_value = value;
         return 0;
     }
     return report(&error, out_error);
@@ -179,7 +182,12 @@ int evzmq_codec_encoded_size(const struct evzmq_codec *codec, const void *value,
         errno = ENOTSUP;
         return -1;
     }
-    return codec->methods->encoded_size(codec->state, value, out_size);
+    size_t size = 0;
+    if (codec->methods->encoded_size(codec->state, value, &size) < 0) {
+        return -1;
+    }
+    *out_size = size;
+    return 0;
 }
 
 int evzmq_codec_encode(const struct evzmq_codec *codec, const void *value, void *buffer,

@@ -8,9 +8,7 @@
  */
 #include "context.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <zmq.h>
@@ -64,13 +62,11 @@ static struct evzmq_context *make(void *zmq_context, const char *socket_dir)
         return NULL;
     }
     if (socket_dir != NULL) {
-        const size_t size = strlen(socket_dir) + 1;
-        context->socket_dir = evzmq__malloc(size);
+        context->socket_dir = evzmq__copy_text(socket_dir);
         if (context->socket_dir == NULL) {
             evzmq__free(context);
             return NULL;
         }
-        memcpy(context->socket_dir, socket_dir, size);
     }
     context->zmq_context = zmq_context;
     context->generation = evzmq__generation();
@@ -328,21 +324,6 @@ int evzmq_context_close_socket(struct evzmq_context *context, void *zmq_socket)
     return 0;
 }
 
-int evzmq__context_add_child(struct evzmq_context *context)
-{
-    if (evzmq__context_check(context) < 0) {
-        return -1;
-    }
-    context->children++;
-    return 0;
-}
-
-void evzmq__context_remove_child(struct evzmq_context *context)
-{
-    assert(context->children > 0);
-    context->children--;
-}
-
 const char *evzmq_context_get_directory(struct evzmq_context *context)
 {
     if (evzmq__context_check(context) < 0 ||
@@ -372,9 +353,9 @@ int evzmq_context_close(struct evzmq_context *context)
     if (evzmq__context_check(context) < 0) {
         return -1;
     }
-    if (context->sockets != NULL || context->children > 0) {
-        return evzmq__errortext_set(&context->error, EBUSY, "%s of the context are not closed yet",
-                                    context->sockets != NULL ? "sockets" : "pools");
+    if (context->sockets != NULL) {
+        return evzmq__errortext_set(&context->error, EBUSY,
+                                    "sockets of the context are not closed yet");
     }
     if (context->owns_zmq_context) {
         /* It waits for what lingers, and a signal ends the wait early (zmq_ctx_term(3)). */

@@ -1,6 +1,6 @@
 /*
- * context.h (L2): a context, its sockets, and what the rest of the library needs of it: to be
- * counted as its child.
+ * context.h (L2): a context and its sockets. Pools and workers hold one by the sockets they made:
+ * while those are open it cannot be closed.
  */
 #ifndef EVZMQ_PLUGIN_CONTEXT_H
 #define EVZMQ_PLUGIN_CONTEXT_H
@@ -36,7 +36,6 @@ struct evzmq_context {
     unsigned long generation; /* of the process that made the context */
     struct evzmq_context_limits limits; /* as libzmq takes them: neither defaults nor NONE */
     struct evzmq__owned *sockets;
-    size_t children; /* other than sockets */
     char *socket_dir; /* NULL for the usual places */
     struct evzmq__ipcdir directory;
     struct evzmq__errortext error;
@@ -47,13 +46,6 @@ bool evzmq__context_is_stale(const struct evzmq_context *context);
 
 /* What most calls begin with. Returns 0, or -1 with EINVAL, ECHILD or ESHUTDOWN. */
 int evzmq__context_check(struct evzmq_context *context);
-
-/* Counts one more child: evzmq_context_close() fails with EBUSY until it is gone.
- * Returns 0, or -1 as evzmq__context_check(). */
-int evzmq__context_add_child(struct evzmq_context *context);
-
-/* Counts one child less. Also right in a forked child of the process. */
-void evzmq__context_remove_child(struct evzmq_context *context);
 
 /* The record of a socket that this context made; NULL with EINVAL for any other. */
 struct evzmq__owned *evzmq__context_find(const struct evzmq_context *context,

@@ -85,13 +85,6 @@ static int call_libzmq(const struct evzmq__owned *owned, const char *endpoint,
     return result;
 }
 
-static char *copy_text(const char *text)
-{
-    const size_t size = strlen(text) + 1;
-    char *const copy = evzmq__malloc(size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
-}
-
 static void set_endpoint(struct evzmq__owned *owned, char *copy)
 {
     evzmq__free(owned->endpoint);
@@ -109,7 +102,7 @@ static int bind_plain(struct evzmq_context *context, struct evzmq__owned *owned,
         return fail_endpoint(context, "cannot bind", endpoint);
     }
     const bool is_known = zmq_getsockopt(zmq_socket, ZMQ_LAST_ENDPOINT, actual, &size) == 0;
-    char *const copy = is_known ? copy_text(actual) : NULL;
+    char *const copy = is_known ? evzmq__copy_text(actual) : NULL;
     if (copy == NULL) {
         const int error = errno;
         (void)evzmq__endpoint_call(zmq_unbind, zmq_socket, is_known ? actual : endpoint);
@@ -152,7 +145,7 @@ static int bind_ipc(struct evzmq_context *context, struct evzmq__owned *owned, c
         return -1;
     }
     memcpy(endpoint + sizeof(IPC) - 1, claim->path, strlen(claim->path) + 1);
-    char *const copy = copy_text(endpoint);
+    char *const copy = evzmq__copy_text(endpoint);
     if (copy == NULL || evzmq__endpoint_call(zmq_bind, owned->zmq_socket, endpoint) < 0) {
         const int error = errno;
         /* libzmq leaves the file when listening fails. In the private directory it is ours. */

@@ -81,23 +81,6 @@ int evzmq__headed_write_parts(struct evzmq_socket *socket, const struct evzmq__h
     return result;
 }
 
-static void shift_up(struct evzmq_message *message)
-{
-    for (size_t i = message->part_count; i > 0; i--) {
-        evzmq__part_move(&message->parts[i], &message->parts[i - 1]);
-    }
-    message->part_count++;
-}
-
-static void shift_down(struct evzmq_message *message)
-{
-    message->part_count--;
-    evzmq__part_clear(&message->parts[0]);
-    for (size_t i = 0; i < message->part_count; i++) {
-        evzmq__part_move(&message->parts[i], &message->parts[i + 1]);
-    }
-}
-
 int evzmq__headed_write_message(struct evzmq_socket *socket, const struct evzmq__header *header,
                                 struct evzmq_message *message)
 {
@@ -106,16 +89,12 @@ int evzmq__headed_write_message(struct evzmq_socket *socket, const struct evzmq_
         errno = EINVAL;
         return -1;
     }
-    if (evzmq__message_reserve(message, message->part_count + 1) < 0) {
+    (void)lead_make(&lead, header);
+    if (evzmq__message_lead(message, &lead.part, 1) < 0) {
         return -1;
     }
-    (void)lead_make(&lead, header);
-    shift_up(message);
-    if (evzmq__part_fill(&message->parts[0], lead.part.data, lead.part.size) < 0 ||
-        evzmq_socket_write_message(socket, message) < 0) {
-        const int error = errno;
-        shift_down(message);
-        errno = error;
+    if (evzmq_socket_write_message(socket, message) < 0) {
+        evzmq__message_unlead(message, 1);
         return -1;
     }
     return 0;

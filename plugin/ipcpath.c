@@ -96,13 +96,29 @@ static int lock(struct evzmq__ipcpath *claim, struct evzmq__errortext *text)
     return result;
 }
 
+/* Not every system has the flags. */
+static int probe_socket(void)
+{
+#if defined(SOCK_CLOEXEC) && defined(SOCK_NONBLOCK)
+    return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+#else
+    const int probe = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (probe >= 0 &&
+        (fcntl(probe, F_SETFD, FD_CLOEXEC) < 0 || fcntl(probe, F_SETFL, O_NONBLOCK) < 0)) {
+        (void)close(probe);
+        return -1;
+    }
+    return probe;
+#endif
+}
+
 /* Whether anybody accepts connections at a path. A full backlog, a lack of permission and anything
- * unknown count as a yes: only a refused connection says that nobody does. */
+ * unknown count as a yes: only a refused connection, or no file, says that nobody does. */
 static bool is_live(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, path, strlen(path) + 1);
-    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const int probe = probe_socket();
     if (probe < 0) {
         return true;
     }
@@ -181,13 +197,19 @@ void evzmq__ipcpath_bound(struct evzmq__ipcpath *claim, bool is_shared)
     }
 }
 
+#if defined(__APPLE__)
+#define MODIFIED st_mtimespec
+#else
+#define MODIFIED st_mtim
+#endif
+
 /* Some file systems give the number of a file that was removed to the next one, so the numbers
  * alone would take a socket that was bound in ours' place for ours. */
 static bool is_bound_file(const struct evzmq__ipcpath *claim, const struct stat *status)
 {
     return evzmq__is_same_file(status, &claim->file) &&
-           status->st_mtim.tv_sec == claim->file.st_mtim.tv_sec &&
-           status->st_mtim.tv_nsec == claim->file.st_mtim.tv_nsec;
+           status->MODIFIED.tv_sec == claim->file.MODIFIED.tv_sec &&
+           status->MODIFIED.tv_nsec == claim->file.MODIFIED.tv_nsec;
 }
 
 void evzmq__ipcpath_release(struct evzmq__ipcpath *claim)

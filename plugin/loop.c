@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 
@@ -173,10 +174,11 @@ void evzmq__source_free(struct evzmq__source *source)
     }
 }
 
-void evzmq__source_abandon(struct evzmq__source *source, struct evzmq__source **list)
+void evzmq__source_abandon(struct evzmq__source *source, bool owns_fd, struct evzmq__source **list)
 {
     source->callback = NULL;
     source->arg = NULL;
+    source->owns_fd = owns_fd;
     source->next_abandoned = *list;
     *list = source;
 }
@@ -186,7 +188,12 @@ void evzmq__source_free_abandoned(struct evzmq__source **list)
     while (*list != NULL) {
         struct evzmq__source *source = *list;
         *list = source->next_abandoned;
+        const bool has_fd = source->owns_fd && source->fd_event != NULL;
+        const int fd = has_fd ? (int)event_get_fd(source->fd_event) : -1;
         evzmq__source_free(source);
+        if (fd >= 0) {
+            (void)close(fd);
+        }
     }
 }
 

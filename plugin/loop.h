@@ -48,6 +48,7 @@ struct evzmq__source {
     struct evzmq__source *next_abandoned;
     bool scheduled; /* the timer is pending, with no delay */
     bool delayed; /* the timer is pending, with a delay */
+    bool owns_fd; /* abandoned together with its fd */
 };
 
 /* Starts to watch a ZMQ_FD. NULL with ENOMEM. */
@@ -79,10 +80,12 @@ int evzmq__source_set_priority(struct evzmq__source *source, int priority);
 /* Stops and frees. NULL is ignored. */
 void evzmq__source_free(struct evzmq__source *source);
 
-/* In a forked child: makes the source mute and puts it on a list instead of freeing it. */
-void evzmq__source_abandon(struct evzmq__source *source, struct evzmq__source **list);
+/* In a forked child: makes the source mute and puts it on a list instead of freeing it. With
+ * `owns_fd` the list takes over its fd too, which has to stay open until event_reinit(): that
+ * registers it again. */
+void evzmq__source_abandon(struct evzmq__source *source, bool owns_fd, struct evzmq__source **list);
 
-/* In a forked child after event_reinit(): frees the list. */
+/* In a forked child after event_reinit(): frees the list and closes the fds it took over. */
 void evzmq__source_free_abandoned(struct evzmq__source **list);
 
 /* A timer of one shot, for time-outs and deadlines. */

@@ -131,6 +131,56 @@ int evzmq__message_reserve(struct evzmq_message *message, size_t capacity)
     return 0;
 }
 
+struct evzmq_message *evzmq__message_gather(struct evzmq__part *parts, size_t count)
+{
+    struct evzmq_message *message = evzmq__message_create();
+    if (message == NULL || evzmq__message_reserve(message, count) < 0) {
+        evzmq__message_destroy(message);
+        errno = ENOMEM;
+        return NULL;
+    }
+    for (size_t i = 0; i < count; i++) {
+        message->size += parts[i].size;
+        evzmq__part_move(&message->parts[i], &parts[i]);
+    }
+    message->part_count = count;
+    return message;
+}
+
+int evzmq__message_lead(struct evzmq_message *message, const struct evzmq_bytes *lead, size_t count)
+{
+    if (evzmq__message_reserve(message, message->part_count + count) < 0) {
+        return -1;
+    }
+    for (size_t i = message->part_count; i > 0; i--) {
+        evzmq__part_move(&message->parts[i - 1 + count], &message->parts[i - 1]);
+    }
+    message->part_count += count;
+    for (size_t i = 0; i < count; i++) {
+        if (evzmq__part_fill(&message->parts[i], lead[i].data, lead[i].size) < 0) {
+            evzmq__message_unlead(message, count);
+            errno = ENOMEM;
+            return -1;
+        }
+        message->size += lead[i].size;
+    }
+    return 0;
+}
+
+void evzmq__message_unlead(struct evzmq_message *message, size_t count)
+{
+    const int error = errno;
+    message->part_count -= count;
+    for (size_t i = 0; i < count; i++) {
+        message->size -= message->parts[i].size;
+        evzmq__part_clear(&message->parts[i]);
+    }
+    for (size_t i = 0; i < message->part_count; i++) {
+        evzmq__part_move(&message->parts[i], &message->parts[i + count]);
+    }
+    errno = error;
+}
+
 /* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
 static int reserve_part(struct evzmq_message *message)
 {

@@ -152,6 +152,17 @@ int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
 /* Makes room for this many parts. Returns 0, or -1 with ENOMEM. */
 int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
 
+/* Moves parts into a message of their own. NULL with ENOMEM; the parts are unchanged then. */
+struct evzmq_message *evzmq__message_gather(struct evzmq__part *parts, size_t count);
+
+/* Puts copies of some bytes, each a part, before the parts of a message. Returns 0, or -1 with
+ * ENOMEM; the message is unchanged then. */
+int evzmq__message_lead(struct evzmq_message *message, const struct evzmq_bytes *lead,
+                        size_t count);
+
+/* Takes those out again. Keeps errno. */
+void evzmq__message_unlead(struct evzmq_message *message, size_t count);
+
 /* Makes an empty part of raw memory. */
 void evzmq__part_init(struct evzmq__part *part);
 

@@ -196,11 +196,18 @@ void evzmq__monitor_on_event(struct evzmq_socket *reader, const struct evzmq_eve
     }
 }
 
+/* Whether the monitor goes on after its callback, which may have freed it, or forked and come back
+ * in the child. */
+static bool is_alive(const struct evzmq_monitor *monitor)
+{
+    return !monitor->dying && !evzmq__base_is_stale(monitor->base);
+}
+
 /* Delivers one event. */
 static enum evzmq__step deliver_step(void *arg, size_t *out_bytes)
 {
     struct evzmq_monitor *monitor = arg;
-    if (monitor->dying || !monitor->enabled) {
+    if (!is_alive(monitor) || !monitor->enabled) {
         return EVZMQ__STEP_PAUSED;
     }
     if (evzmq__loop_is_breaking(monitor->base->event_base)) {
@@ -233,7 +240,7 @@ void evzmq__monitor_on_turn(void *arg)
     evzmq__meter_start(&meter, &budget, evzmq__clock_ns(), evzmq__clock_ns);
     (void)evzmq__drain_run(&meter, deliver_step, monitor);
     monitor->base->depth--;
-    if (!monitor->dying) {
+    if (is_alive(monitor)) {
         evzmq__monitor_schedule(monitor);
     }
     evzmq__monitor_unref(monitor);

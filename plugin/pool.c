@@ -89,7 +89,7 @@ void evzmq__pool_leave(struct evzmq_pool *pool)
 void evzmq__pool_report(struct evzmq_pool *pool, struct evzmq_pool_event *event)
 {
     event->size = sizeof(*event);
-    if (pool->event_cb != NULL && !pool->dying) {
+    if (pool->event_cb != NULL && evzmq__pool_is_alive(pool)) {
         pool->event_cb(pool, event, pool->arg);
     }
 }
@@ -129,30 +129,19 @@ static void on_tick(void *arg)
     }
     const uint64_t now = evzmq__clock_ns();
     pool->attention = false;
-    for (unsigned i = 0; i < pool->n_workers && !pool->dying; i++) {
+    for (unsigned i = 0; i < pool->n_workers && evzmq__pool_is_alive(pool); i++) {
         evzmq__worker_tick(&pool->workers[i], now);
     }
-    if (!pool->dying) {
+    if (evzmq__pool_is_alive(pool)) {
         evzmq__check_tick(pool, now);
     }
-    if (!pool->dying) {
+    if (evzmq__pool_is_alive(pool)) {
         evzmq__ending_tick(pool, now);
     }
-    if (!pool->dying) {
+    if (evzmq__pool_is_alive(pool)) {
         arm(pool);
     }
     evzmq__pool_leave(pool);
-}
-
-/* Copies text; NULL with ENOMEM. */
-static char *copy_text(const char *text)
-{
-    const size_t size = strlen(text) + 1;
-    char *copy = evzmq__malloc(size);
-    if (copy != NULL) {
-        memcpy(copy, text, size);
-    }
-    return copy;
 }
 
 static int copy_argv(struct evzmq_pool *pool, const char *const *argv)
@@ -166,7 +155,7 @@ static int copy_argv(struct evzmq_pool *pool, const char *const *argv)
         return -1;
     }
     for (; pool->argc < count; pool->argc++) {
-        pool->argv[pool->argc] = copy_text(argv[pool->argc]);
+        pool->argv[pool->argc] = evzmq__copy_text(argv[pool->argc]);
         if (pool->argv[pool->argc] == NULL) {
             return -1;
         }
@@ -201,9 +190,9 @@ static int take_options(struct evzmq_pool *pool, const struct evzmq_pool_options
     pool->codec = own->codec == NULL ? evzmq_codec_raw() : own->codec;
     evzmq__codec_ref(pool->codec);
     if ((own->worker_argv != NULL && copy_argv(pool, own->worker_argv) < 0) ||
-        (own->endpoint != NULL && (pool->endpoint = copy_text(own->endpoint)) == NULL) ||
+        (own->endpoint != NULL && (pool->endpoint = evzmq__copy_text(own->endpoint)) == NULL) ||
         (own->advertised_address != NULL &&
-         (pool->advertised = copy_text(own->advertised_address)) == NULL)) {
+         (pool->advertised = evzmq__copy_text(own->advertised_address)) == NULL)) {
         return -1;
     }
     own->worker_argv = NULL;
@@ -386,12 +375,13 @@ static void end_processes(struct evzmq_pool *pool)
 }
 
 /* In a forked child: the processes are the parent's children, and the watches are the parent's in
- * the kernel. The fds stay open: libevent will look at them in event_reinit(). */
+ * the kernel. The fds stay open until evzmq_after_fork(): libevent will look at them in
+ * event_reinit(). */
 static void abandon_watches(struct evzmq_pool *pool)
 {
     for (unsigned i = 0; i < pool->n_workers; i++) {
         if (pool->workers[i].watch != NULL) {
-            evzmq__source_abandon(pool->workers[i].watch, &pool->base->abandoned);
+            evzmq__source_abandon(pool->workers[i].watch, true, &pool->base->abandoned);
             pool->workers[i].watch = NULL;
         }
     }
@@ -426,7 +416,7 @@ char *evzmq__pool_endpoint(const struct evzmq_pool *pool, const struct evzmq_soc
     }
     const char *port = strrchr(endpoint, ':');
     if (pool->advertised == NULL || pool->endpoint == NULL || port == NULL) {
-        return copy_text(endpoint);
+        return evzmq__copy_text(endpoint);
     }
     const size_t size = sizeof("tcp://") + strlen(pool->advertised) + strlen(port);
     char *told = evzmq__malloc(size);

@@ -7,7 +7,7 @@
  *     pool_workers.c   the life of a worker: started, ready, silent, lost, started again
  *     pool_end.c       evzmq_pool_check_ready, evzmq_pool_shutdown
  *
- * Everything that goes by the clock hangs on one timer, which runs evzmq__pool_tick() when the
+ * Everything that goes by the clock hangs on one timer, which runs on_tick() of pool.c when the
  * earliest of it is due; so does everything that must not happen inside the call that caused it.
  */
 #ifndef EVZMQ_PLUGIN_POOL_H
@@ -101,7 +101,6 @@ struct evzmq_pool {
     struct evzmq_context *context;
     unsigned references; /* the user's, and one for each function that must find it in place */
     bool dying;
-    bool abandoned; /* freed in a forked child */
 
     evzmq_pool_answer_cb answer_cb;
     evzmq_pool_event_cb event_cb;
@@ -140,14 +139,21 @@ int evzmq__pool_check_usable(const struct evzmq_pool *pool);
 bool evzmq__pool_enter(struct evzmq_pool *pool);
 void evzmq__pool_leave(struct evzmq_pool *pool);
 
+/* Whether the pool goes on after a callback, which may have freed it, or forked and come back in
+ * the child, to which the workers are not its own. */
+static inline bool evzmq__pool_is_alive(const struct evzmq_pool *pool)
+{
+    return !pool->dying && !evzmq__base_is_stale(pool->base);
+}
+
 /* Keeps the struct in place. */
 void evzmq__pool_ref(struct evzmq_pool *pool);
 void evzmq__pool_unref(struct evzmq_pool *pool);
 
-/* Calls the event callback. Afterwards the pool may be dying. */
+/* Calls the event callback. Afterwards ask evzmq__pool_is_alive(). */
 void evzmq__pool_report(struct evzmq_pool *pool, struct evzmq_pool_event *event);
 
-/* Has evzmq__pool_tick() run in the next turn of the loop. */
+/* Has the timer fire in the next turn of the loop. */
 void evzmq__pool_attend(struct evzmq_pool *pool);
 
 /* Where a worker finds one of the pool's sockets. NULL with ENOMEM; to be freed with

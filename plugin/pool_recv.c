@@ -175,6 +175,7 @@ int evzmq_pool_recv(struct evzmq_pool *pool, const struct timeval *timeout, unsi
         timeout == NULL ? EVZMQ__NEVER : evzmq__clock_ns() + evzmq__time_ns(timeout);
     evzmq__pool_ref(pool);
     int result = -1;
+    int late = 0;
     for (bool waiting = true; waiting;) {
         const struct timeval left = time_left(deadline);
         struct evzmq_message *message = NULL;
@@ -186,6 +187,12 @@ int evzmq_pool_recv(struct evzmq_pool *pool, const struct timeval *timeout, unsi
         waiting = credit(pool, message, &worker) != ANSWER;
         if (waiting) {
             evzmq_message_free(message);
+            if (timeout != NULL && evzmq__clock_ns() >= deadline && ++late == BAD_ANSWERS_MAX) {
+                errno =
+                    ETIMEDOUT; /* A flood of rubbish must not hold the caller beyond its time. */
+                result = -1;
+                break;
+            }
         } else {
             *out = message;
             if (out_worker != NULL) {

@@ -321,7 +321,7 @@ void evzmq__worker_tick(struct evzmq__pool_worker *worker, uint64_t now)
                                                            : EVZMQ_POOL_LOSS_NEVER_READY);
         }
     }
-    if (!worker->pool->dying) {
+    if (evzmq__pool_is_alive(worker->pool)) {
         evzmq__pool_report_writable(worker);
     }
 }

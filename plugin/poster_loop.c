@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base.h"
 #include "message.h"
@@ -111,8 +112,11 @@ static void hub_detach(struct evzmq__hub *hub)
     hub->base = NULL;
     if (evzmq__base_is_stale(base)) {
         /* A forked child: the kernel's registration is the parent's, and the fd has to stay open
-         * until event_reinit(), which registers it again. */
-        evzmq__source_abandon(hub->watch, &base->abandoned);
+         * until event_reinit(), which registers it again. No poster of the child writes. */
+        evzmq__source_abandon(hub->watch, true, &base->abandoned);
+        if (hub->wake.write_fd != hub->wake.read_fd) {
+            (void)close(hub->wake.write_fd);
+        }
     } else {
         evzmq__source_free(hub->watch);
         evzmq__hub_lock(hub); /* no thread may be about to write */

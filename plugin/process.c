@@ -22,7 +22,12 @@
 #endif
 
 /* Handed on to what is started, never looked at. */
+#if defined(__APPLE__)
+#include <crt_externs.h>
+#define environ (*_NSGetEnviron()) /* A shared library may not link with the variable there. */
+#else
 extern char **environ;
+#endif
 
 int evzmq__process_open(pid_t pid)
 {

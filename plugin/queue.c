@@ -131,13 +131,18 @@ static void note_rise(struct evzmq__queue *queue)
     }
 }
 
-static void note_fall(struct evzmq__queue *queue)
+static void note_low(struct evzmq__queue *queue)
 {
     if (queue->above_low && !is_above_low(queue)) {
         queue->above_low = false;
         queue->above_high = false;
         queue->marks |= EVZMQ__MARK_LOW;
     }
+}
+
+static void note_fall(struct evzmq__queue *queue)
+{
+    note_low(queue);
     if (queue->messages == 0) {
         queue->above_high = false;
         queue->marks |= EVZMQ__MARK_EMPTY;
@@ -240,13 +245,13 @@ void evzmq__queue_unpark_all(struct evzmq__queue *queue)
 
 void evzmq__queue_set_marks(struct evzmq__queue *queue, size_t low, size_t high)
 {
+    /* Told is told: whoever sets marks when the high one is reached would be told of it for ever. A
+     * mark that the queue has yet to reach is another matter. */
+    const bool is_reached = high == queue->high || (high != 0 && queue->bytes >= high);
+    queue->above_high = queue->above_high && is_reached;
     queue->low = low;
     queue->high = high;
-    queue->above_high = false;
-    if (queue->above_low && !is_above_low(queue)) {
-        queue->above_low = false;
-        queue->marks |= EVZMQ__MARK_LOW;
-    }
+    note_low(queue);
     note_rise(queue);
 }
 

@@ -100,7 +100,8 @@ void evzmq__queue_park(struct evzmq__queue *queue);
 void evzmq__queue_unpark_all(struct evzmq__queue *queue);
 
 /* Changes the marks and applies them to what is queued now: a low mark raised to what is there is
- * crossed. */
+ * crossed, and so is a high one lowered to it, unless a high mark was crossed since the queue was
+ * last low. */
 void evzmq__queue_set_marks(struct evzmq__queue *queue, size_t low, size_t high);
 
 /* A message found no room. Whoever has it waits for the low mark, so the next entry that leaves

@@ -96,8 +96,7 @@ struct evzmq__base *evzmq__base_acquire(struct event_base *event_base)
     struct evzmq__base *base = find_locked(event_base);
     if (base == NULL) {
         base = make_locked(event_base);
-    } else if (evzmq__base_is_stale(base)) {
-        errno = ECHILD;
+    } else if (evzmq__base_check(base) < 0) {
         base = NULL;
     }
     if (base != NULL) {

@@ -44,11 +44,12 @@ struct evzmq__base {
 
     struct evzmq__hub *hub; /* of the posters of the base's sockets; NULL while there are none */
 
-    struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down */
+    struct evzmq__source *abandoned; /* in a forked child: watches that could not be taken down,
+                                         and their fds */
 };
 
 /* Finds or makes the record of a base and takes a reference.
- * NULL with ENOMEM, or ECHILD (the record is the parent process's). */
+ * NULL with ENOMEM, ECHILD (the record is the parent process's), or in the debug mode EPERM. */
 struct evzmq__base *evzmq__base_acquire(struct event_base *event_base);
 
 /* Finds the record of a base without a reference; NULL when it has none. */

@@ -114,6 +114,7 @@ static struct evzmq_message *copy_message(const struct evzmq_message *message)
             goto fail;
         }
     }
+    copy->size = message->size;
     copy->entry.bytes = message->entry.bytes;
     return copy;
 
@@ -260,32 +261,35 @@ fail_request:
     return NULL;
 }
 
-/* Fills id and delimiter. Returns 0, or -1 with ENOMEM. */
+/* Id and delimiter. They refer to the id, so they stay where they were made. */
+struct head {
+    unsigned char id[EVZMQ_REQUEST_ID_BYTES];
+    struct evzmq_bytes parts[EVZMQ__REQUEST_HEAD];
+};
+
+static void head_make(struct head *head, const struct evzmq_requester *requester,
+                      const struct evzmq__request *request)
+{
+    for (size_t i = 0; i < EVZMQ__REQUEST_ID_HALF; i++) {
+        const size_t shift = (EVZMQ__REQUEST_ID_HALF - 1 - i) * CHAR_BIT;
+        head->id[i] = requester->mark[i];
+        head->id[EVZMQ__REQUEST_ID_HALF + i] = (unsigned char)(request->node.hash >> shift);
+    }
+    head->parts[0] = (struct evzmq_bytes){.data = head->id, .size = sizeof(head->id)};
+    head->parts[1] = (struct evzmq_bytes){.data = NULL, .size = 0};
+}
+
+/* Fills the parts before the body. Returns 0, or -1 with ENOMEM. */
 static int fill_head(const struct evzmq_requester *requester, const struct evzmq__request *request,
                      struct evzmq__part *parts)
 {
-    unsigned char id[EVZMQ_REQUEST_ID_BYTES];
-    for (size_t i = 0; i < EVZMQ__REQUEST_ID_HALF; i++) {
-        const size_t shift = (EVZMQ__REQUEST_ID_HALF - 1 - i) * CHAR_BIT;
-        id[i] = requester->mark[i];
-        id[EVZMQ__REQUEST_ID_HALF + i] = (unsigned char)(request->node.hash >> shift);
+    struct head head;
+    head_make(&head, requester, request);
+    int result = 0;
+    for (size_t i = 0; i < EVZMQ__REQUEST_HEAD && result == 0; i++) {
+        result = evzmq__part_fill(&parts[i], head.parts[i].data, head.parts[i].size);
     }
-    return evzmq__part_fill(&parts[0], id, sizeof(id)) < 0 ? -1
-                                                           : evzmq__part_fill(&parts[1], NULL, 0);
-}
-
-/* Moves parts into a message of their own. NULL with ENOMEM; the parts are unchanged then. */
-static struct evzmq_message *gather(struct evzmq__part *parts, size_t count)
-{
-    struct evzmq_message *message = evzmq__message_create();
-    if (message == NULL || evzmq__message_reserve(message, count) < 0) {
-        evzmq__message_destroy(message);
-        return NULL;
-    }
-    for (; message->part_count < count; message->part_count++) {
-        evzmq__part_move(&message->parts[message->part_count], &parts[message->part_count]);
-    }
-    return message;
+    return result;
 }
 
 /* Whether a message sent now would come before others that wait. */
@@ -311,7 +315,7 @@ static int launch(struct evzmq_requester *requester, struct evzmq__request *requ
     if (!evzmq__requester_holds(requester, bytes)) {
         return refuse(requester, bytes);
     }
-    request->kept = whole != NULL ? whole : gather(parts, count);
+    request->kept = whole != NULL ? whole : evzmq__message_gather(parts, count);
     if (request->kept == NULL) {
         return -1;
     }
@@ -398,26 +402,6 @@ int64_t evzmq_request_bytes(struct evzmq_requester *requester, const void *data,
     return request_part(requester, &bytes, NULL, deadline_ms, reply_cb, arg);
 }
 
-/* Makes room for the head before the parts of a message; takes it out again. */
-static void shift_up(struct evzmq_message *message)
-{
-    for (size_t i = message->part_count; i > 0; i--) {
-        evzmq__part_move(&message->parts[i - 1 + EVZMQ__REQUEST_HEAD], &message->parts[i - 1]);
-    }
-    message->part_count += EVZMQ__REQUEST_HEAD;
-}
-
-static void shift_down(struct evzmq_message *message)
-{
-    message->part_count -= EVZMQ__REQUEST_HEAD;
-    for (size_t i = 0; i < EVZMQ__REQUEST_HEAD; i++) {
-        evzmq__part_clear(&message->parts[i]);
-    }
-    for (size_t i = 0; i < message->part_count; i++) {
-        evzmq__part_move(&message->parts[i], &message->parts[i + EVZMQ__REQUEST_HEAD]);
-    }
-}
-
 int64_t evzmq_request_message(struct evzmq_requester *requester, struct evzmq_message *message,
                               int deadline_ms, evzmq_reply_cb reply_cb, void *arg)
 {
@@ -429,17 +413,13 @@ int64_t evzmq_request_message(struct evzmq_requester *requester, struct evzmq_me
     if (request == NULL) {
         return -1;
     }
-    int result = evzmq__message_reserve(message, message->part_count + EVZMQ__REQUEST_HEAD);
+    struct head head;
+    head_make(&head, requester, request);
+    int result = evzmq__message_lead(message, head.parts, EVZMQ__REQUEST_HEAD);
     if (result == 0) {
-        shift_up(message);
-        result = fill_head(requester, request, message->parts);
-        if (result == 0) {
-            result = launch(requester, request, message->parts, message->part_count, message);
-        }
+        result = launch(requester, request, message->parts, message->part_count, message);
         if (result < 0) {
-            const int error = errno;
-            shift_down(message);
-            errno = error;
+            evzmq__message_unlead(message, EVZMQ__REQUEST_HEAD);
         }
     }
     return finish(requester, request, result);

@@ -284,30 +284,30 @@ static void fill_default(struct evzmq__program *program, const struct evzmq_fiel
     }
 }
 
-static enum evzmq__step choose_step(const struct evzmq_field *field)
+static enum evzmq__field_path choose_path(const struct evzmq_field *field)
 {
     switch (field->kind) {
     case EVZMQ_KIND_STR:
-        return EVZMQ__STEP_STR;
+        return EVZMQ__PATH_STR;
     case EVZMQ_KIND_CHOICE:
-        return (field->alternatives & EVZMQ_CHOICE_BIT(STR)) != 0 ? EVZMQ__STEP_CHOICE
-                                                                  : EVZMQ__STEP_OTHER;
+        return (field->alternatives & EVZMQ_CHOICE_BIT(STR)) != 0 ? EVZMQ__PATH_CHOICE
+                                                                  : EVZMQ__PATH_OTHER;
     case EVZMQ_KIND_MAP:
-        return EVZMQ__STEP_MAP;
+        return EVZMQ__PATH_MAP;
     case EVZMQ_KIND_STR_MAP:
-        return EVZMQ__STEP_STR_MAP;
+        return EVZMQ__PATH_STR_MAP;
     case EVZMQ_KIND_ANY:
     case EVZMQ_KIND_LIST:
     case EVZMQ_KIND_MAP_LIST:
-        return EVZMQ__STEP_SPAN;
+        return EVZMQ__PATH_SPAN;
     case EVZMQ_KIND_RECORD:
-        return EVZMQ__STEP_RECORD;
+        return EVZMQ__PATH_RECORD;
     case EVZMQ_KIND_FLOAT64:
-        return (field->flags & EVZMQ_NILABLE) == 0 ? EVZMQ__STEP_FLOAT64 : EVZMQ__STEP_OTHER;
+        return (field->flags & EVZMQ_NILABLE) == 0 ? EVZMQ__PATH_FLOAT64 : EVZMQ__PATH_OTHER;
     case EVZMQ_KIND_INTEGER:
-        return (field->flags & EVZMQ_NILABLE) == 0 ? EVZMQ__STEP_INTEGER : EVZMQ__STEP_OTHER;
+        return (field->flags & EVZMQ_NILABLE) == 0 ? EVZMQ__PATH_INTEGER : EVZMQ__PATH_OTHER;
     default:
-        return EVZMQ__STEP_OTHER;
+        return EVZMQ__PATH_OTHER;
     }
 }
 
@@ -316,7 +316,7 @@ static struct evzmq__field_step make_step(const struct evzmq_field *field)
     const size_t str_offset =
         field->kind == EVZMQ_KIND_CHOICE ? offsetof(struct evzmq_choice, as) : 0;
     return (struct evzmq__field_step){
-        .step = (uint8_t)choose_step(field),
+        .path = (uint8_t)choose_path(field),
         .is_nilable = (field->flags & EVZMQ_NILABLE) != 0,
         .size = (uint8_t)field->size,
         .offset = (uint16_t)field->offset,
@@ -409,7 +409,7 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
         }
         covered += schema->fields[i].size;
     }
-    program->steps[schema->field_count].step = EVZMQ__STEP_END;
+    program->steps[schema->field_count].path = EVZMQ__PATH_END;
     program->is_covered = covered == schema->record_size;
     return true;
 }
@@ -579,8 +579,8 @@ struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
         state->validate_utf8 = options->skip_utf8 == 0;
     }
     const struct evzmq__program *const root = state->root;
-    const bool is_usual = root->is_covered && root->record_size <= state->memory_max;
-    state->memory_left = is_usual ? state->memory_max - root->record_size : 0;
+    const bool is_usual = root->is_covered && root->record_cut <= state->memory_max;
+    state->memory_left = is_usual ? state->memory_max - root->record_cut : 0;
     state->window_size_min = is_usual ? root->window_size_min : SIZE_MAX;
     struct evzmq_codec *const codec = evzmq_codec_new(&methods, state);
     if (codec == NULL) {

@@ -21,18 +21,18 @@
 
 struct evzmq__program;
 
-/* What the loops for the usual case do about a field: decoding, its size, writing it. */
-enum evzmq__step {
-    EVZMQ__STEP_STR,
-    EVZMQ__STEP_CHOICE, /* a choice of which a str is an alternative */
-    EVZMQ__STEP_MAP,
-    EVZMQ__STEP_STR_MAP,
-    EVZMQ__STEP_FLOAT64,
-    EVZMQ__STEP_INTEGER,
-    EVZMQ__STEP_RECORD,
-    EVZMQ__STEP_END, /* after the last field of a record */
-    EVZMQ__STEP_SPAN, /* of another kind than those above */
-    EVZMQ__STEP_OTHER
+/* Which path a field takes in the loops for the usual case: decoding, its size, writing it. */
+enum evzmq__field_path {
+    EVZMQ__PATH_STR,
+    EVZMQ__PATH_CHOICE, /* a choice of which a str is an alternative */
+    EVZMQ__PATH_MAP,
+    EVZMQ__PATH_STR_MAP,
+    EVZMQ__PATH_FLOAT64,
+    EVZMQ__PATH_INTEGER,
+    EVZMQ__PATH_RECORD,
+    EVZMQ__PATH_END, /* after the last field of a record */
+    EVZMQ__PATH_SPAN, /* of another kind than those above */
+    EVZMQ__PATH_OTHER
 };
 
 /* So many bytes of a prefix are compared at once. */
@@ -45,7 +45,7 @@ enum evzmq__step {
  * twice as slow.
  */
 struct evzmq__field_step {
-    uint8_t step; /* enum evzmq__step */
+    uint8_t path; /* enum evzmq__field_path */
     bool is_nilable;
     uint8_t size; /* of the member */
     uint16_t offset; /* of the member */
@@ -130,11 +130,13 @@ const unsigned char *evzmq__reader_fail(struct evzmq__reader *reader, enum evzmq
 /* Notes that the value at `at` is missing, malformed, cut short, or else of the wrong type. */
 const unsigned char *evzmq__reader_fail_type(struct evzmq__reader *reader, const unsigned char *at);
 
-/* Takes memory for the value at `at`; NULL is a failure that was noted. */
+/* Takes memory for the value at `at`; NULL is a failure that was noted. The size is not 0. What is
+ * counted is what the arena gives: many small cuts cost far more than their bytes. */
 static inline void *evzmq__reader_take(struct evzmq__reader *reader, const unsigned char *at,
                                        size_t size)
 {
-    if (size > reader->memory_left) {
+    const size_t rounded = evzmq__arena_round(size);
+    if (rounded < size || rounded > reader->memory_left) {
         (void)evzmq__reader_fail(reader, EVZMQ_DECODE_MEMORY, at);
         return NULL;
     }
@@ -143,7 +145,7 @@ static inline void *evzmq__reader_take(struct evzmq__reader *reader, const unsig
         (void)evzmq__reader_fail(reader, EVZMQ_DECODE_NOMEM, at);
         return NULL;
     }
-    reader->memory_left -= size;
+    reader->memory_left -= rounded;
     return memory;
 }
 

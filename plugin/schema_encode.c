@@ -320,30 +320,30 @@ static inline unsigned char *put_usual(unsigned char *out, unsigned char *end,
                                        const unsigned char *record)
 {
     const void *const member = record + field->offset;
-    const unsigned step = field->step;
-    if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
-        if (step == EVZMQ__STEP_CHOICE) {
+    const unsigned path = field->path;
+    if (EVZMQ__LIKELY(path <= EVZMQ__PATH_CHOICE)) {
+        if (path == EVZMQ__PATH_CHOICE) {
             const enum evzmq_choice_kind kind = evzmq__load_choice_kind(member);
             if (kind != EVZMQ_CHOICE_STR) {
                 return kind == EVZMQ_CHOICE_NIL && field->is_nilable ? put_nil(out, end) : NULL;
             }
         }
         return put_usual_str(out, end, (const void *)(record + field->str_offset),
-                             step == EVZMQ__STEP_STR && field->is_nilable);
+                             path == EVZMQ__PATH_STR && field->is_nilable);
     }
-    if (step <= EVZMQ__STEP_STR_MAP || step == EVZMQ__STEP_SPAN) {
+    if (path <= EVZMQ__PATH_STR_MAP || path == EVZMQ__PATH_SPAN) {
         const struct evzmq_any *const any = member;
         if (any->data != NULL) {
             return put_raw(out, end, any->data, any->size);
         }
-        if (out == end || (step == EVZMQ__STEP_SPAN && !field->is_nilable)) {
+        if (out == end || (path == EVZMQ__PATH_SPAN && !field->is_nilable)) {
             return NULL;
         }
         *out = field->is_nilable ? EVZMQ__WIRE_NIL : 0x80;
         return out + 1;
     }
-    if (step <= EVZMQ__STEP_INTEGER && has_room(out, end, 9)) {
-        if (step == EVZMQ__STEP_FLOAT64) {
+    if (path <= EVZMQ__PATH_INTEGER && has_room(out, end, 9)) {
+        if (path == EVZMQ__PATH_FLOAT64) {
             const double *const number = member;
             return evzmq__wire_put(out, 0xcb, evzmq__wire_double_bits(*number), 8);
         }
@@ -352,7 +352,7 @@ static inline unsigned char *put_usual(unsigned char *out, unsigned char *end,
                    ? evzmq__wire_put(out, 0xcf, integer->bits, 8)
                    : NULL;
     }
-    if (step == EVZMQ__STEP_RECORD && field->is_nilable && evzmq__load_pointer(member) == NULL) {
+    if (path == EVZMQ__PATH_RECORD && field->is_nilable && evzmq__load_pointer(member) == NULL) {
         return put_nil(out, end);
     }
     return NULL;
@@ -366,7 +366,7 @@ static unsigned char *put_whole_array(unsigned char *out, unsigned char *end,
     if (out == NULL) {
         return NULL;
     }
-    for (const struct evzmq__field_step *field = program->steps; field->step != EVZMQ__STEP_END;
+    for (const struct evzmq__field_step *field = program->steps; field->path != EVZMQ__PATH_END;
          field++) {
         unsigned char *const next = put_usual(out, end, field, record);
         if (EVZMQ__LIKELY(next != NULL)) {
@@ -376,7 +376,7 @@ static unsigned char *put_whole_array(unsigned char *out, unsigned char *end,
         const struct evzmq__field_op *const op = &program->ops[field - program->steps];
         const void *const member = (const unsigned char *)record + field->offset;
         const void *const nested =
-            field->step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+            field->path == EVZMQ__PATH_RECORD ? evzmq__load_pointer(member) : NULL;
         out = nested != NULL ? put_record(out, end, op->program, nested)
                              : put_field(out, end, program, op, record);
         if (!EVZMQ__LIKELY(out != NULL)) {

@@ -74,13 +74,16 @@ static double to_double(const struct evzmq__wire_head *head)
     return head->is_negative ? (double)(int64_t)head->value : (double)head->value;
 }
 
-/* C leaves open what a cast gives for a finite double that no float is near. */
+/* Rounds to the nearest float. C leaves open what a cast gives for a finite double beyond the
+ * largest float, also for one that is nearer to that than to the next power of 2. */
 static float to_float(double value)
 {
-    if (isfinite(value) && fabs(value) > (double)FLT_MAX) {
-        return value < 0 ? -INFINITY : INFINITY;
+    static const double midpoint = 0x1.ffffffp127; /* between those two; it rounds to even: up */
+    if (!isfinite(value) || fabs(value) <= (double)FLT_MAX) {
+        return (float)value;
     }
-    return (float)value;
+    const float nearest = fabs(value) < midpoint ? FLT_MAX : INFINITY;
+    return value < 0 ? -nearest : nearest;
 }
 
 static const unsigned char *decode_bool(struct evzmq__reader *reader, const unsigned char *at,

@@ -190,8 +190,8 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
 {
     for (const struct evzmq__field_step *field = program->steps;; field++) {
         unsigned char *const member = (unsigned char *)record + field->offset;
-        const unsigned step = field->step;
-        if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
+        const unsigned path = field->path;
+        if (EVZMQ__LIKELY(path <= EVZMQ__PATH_CHOICE)) {
             size_t size = 0;
             const unsigned char *const data = evzmq__find_str(at, end, &size);
             if (EVZMQ__LIKELY(data != NULL && is_text(data, size, end, validate))) {
@@ -202,25 +202,25 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
                 at = data + size;
                 continue;
             }
-        } else if (EVZMQ__LIKELY(step <= EVZMQ__STEP_STR_MAP)) {
+        } else if (EVZMQ__LIKELY(path <= EVZMQ__PATH_STR_MAP)) {
             const unsigned char *const next =
-                run_map(at, end, validate, step == EVZMQ__STEP_STR_MAP);
+                run_map(at, end, validate, path == EVZMQ__PATH_STR_MAP);
             if (EVZMQ__LIKELY(next != NULL)) {
                 *(struct evzmq_any *)(void *)member = (struct evzmq_any){at, (size_t)(next - at)};
                 at = next;
                 continue;
             }
-        } else if (step == EVZMQ__STEP_END) {
+        } else if (path == EVZMQ__PATH_END) {
             return at;
-        } else if (step <= EVZMQ__STEP_INTEGER && end - at >= 9) {
+        } else if (path <= EVZMQ__PATH_INTEGER && end - at >= 9) {
             const unsigned first = *at;
             const uint64_t bits = evzmq__wire_load64(at + 1);
-            if (step == EVZMQ__STEP_FLOAT64 && first == 0xcb) {
+            if (path == EVZMQ__PATH_FLOAT64 && first == 0xcb) {
                 *(double *)(void *)member = evzmq__wire_bits_double(bits);
                 at += 9;
                 continue;
             }
-            if (step == EVZMQ__STEP_INTEGER && first == 0xcf) {
+            if (path == EVZMQ__PATH_INTEGER && first == 0xcf) {
                 *(struct evzmq_integer *)(void *)member = (struct evzmq_integer){bits, false};
                 at += 9;
                 continue;
@@ -232,7 +232,7 @@ static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
             continue;
         }
         const struct evzmq__field_op *const op = &program->ops[field - program->steps];
-        at = step == EVZMQ__STEP_RECORD
+        at = path == EVZMQ__PATH_RECORD
                  ? decode_nested(reader, op->program, at, (const void **)(void *)member, validate)
                  : evzmq__decode_field(reader, op, at, member);
         if (at == NULL) {
@@ -264,10 +264,10 @@ static EVZMQ__INLINE const unsigned char *decode_into_arena(struct evzmq__reader
                                                             const void **out, bool validate)
 {
     void *record = NULL;
-    if (EVZMQ__LIKELY(program->record_size <= reader->memory_left &&
+    if (EVZMQ__LIKELY(program->record_cut <= reader->memory_left &&
                       evzmq__arena_try_cut(reader->arena, program->record_size, program->record_cut,
                                            &record))) {
-        reader->memory_left -= program->record_size;
+        reader->memory_left -= program->record_cut;
     } else {
         record = evzmq__reader_take(reader, at, program->record_size);
         if (record == NULL) {

@@ -231,29 +231,29 @@ static inline size_t size_usual_str(const struct evzmq_str *str)
 }
 
 /* A span that is nil or its kind's default, or a map that has nothing unusual. 0: look closer. */
-static inline size_t size_usual_span(unsigned step, const struct evzmq_any *any)
+static inline size_t size_usual_span(unsigned path, const struct evzmq_any *any)
 {
     const unsigned char *const start = any->data;
     if (start == NULL) {
         return any->size == 0 ? 1 : 0;
     }
-    if (step > EVZMQ__STEP_STR_MAP || any->size == 0 || any->size > USUAL_SPAN_MAX) {
+    if (path > EVZMQ__PATH_STR_MAP || any->size == 0 || any->size > USUAL_SPAN_MAX) {
         return 0;
     }
     if (any->size == 1) {
         return *start == 0x80 ? 1 : 0;
     }
     const unsigned char *const end = start + any->size;
-    return evzmq__pass_map(start, end, step == EVZMQ__STEP_STR_MAP) == end ? any->size : 0;
+    return evzmq__pass_map(start, end, path == EVZMQ__PATH_STR_MAP) == end ? any->size : 0;
 }
 
 /* What a field takes that has a usual value. 0: look closer. */
 static inline size_t size_usual(const struct evzmq__field_step *field, const unsigned char *record)
 {
     const void *const member = record + field->offset;
-    const unsigned step = field->step;
-    if (EVZMQ__LIKELY(step <= EVZMQ__STEP_CHOICE)) {
-        if (step == EVZMQ__STEP_CHOICE) {
+    const unsigned path = field->path;
+    if (EVZMQ__LIKELY(path <= EVZMQ__PATH_CHOICE)) {
+        if (path == EVZMQ__PATH_CHOICE) {
             const enum evzmq_choice_kind kind = evzmq__load_choice_kind(member);
             if (kind != EVZMQ_CHOICE_STR) {
                 return kind == EVZMQ_CHOICE_NIL && field->is_nilable ? 1 : 0;
@@ -261,17 +261,17 @@ static inline size_t size_usual(const struct evzmq__field_step *field, const uns
         }
         return size_usual_str((const void *)(record + field->str_offset));
     }
-    if (step <= EVZMQ__STEP_STR_MAP || step == EVZMQ__STEP_SPAN) {
-        return size_usual_span(step, member);
+    if (path <= EVZMQ__PATH_STR_MAP || path == EVZMQ__PATH_SPAN) {
+        return size_usual_span(path, member);
     }
-    if (step == EVZMQ__STEP_FLOAT64) {
+    if (path == EVZMQ__PATH_FLOAT64) {
         return 9;
     }
-    if (step == EVZMQ__STEP_INTEGER) {
+    if (path == EVZMQ__PATH_INTEGER) {
         const struct evzmq_integer *const integer = member;
         return integer->is_negative ? 0 : evzmq__wire_integer_size(integer->bits, false);
     }
-    if (step == EVZMQ__STEP_RECORD) {
+    if (path == EVZMQ__PATH_RECORD) {
         return field->is_nilable && evzmq__load_pointer(member) == NULL ? 1 : 0;
     }
     return 0;
@@ -282,7 +282,7 @@ static size_t size_whole_array(const struct evzmq__schema_state *state,
                                const struct evzmq__program *program, const void *record)
 {
     size_t total = program->prefix_size;
-    for (const struct evzmq__field_step *field = program->steps; field->step != EVZMQ__STEP_END;
+    for (const struct evzmq__field_step *field = program->steps; field->path != EVZMQ__PATH_END;
          field++) {
         const size_t size = size_usual(field, record);
         if (EVZMQ__LIKELY(size != 0)) {
@@ -292,7 +292,7 @@ static size_t size_whole_array(const struct evzmq__schema_state *state,
         const struct evzmq__field_op *const op = &program->ops[field - program->steps];
         const void *const member = (const unsigned char *)record + field->offset;
         const void *const nested =
-            field->step == EVZMQ__STEP_RECORD ? evzmq__load_pointer(member) : NULL;
+            field->path == EVZMQ__PATH_RECORD ? evzmq__load_pointer(member) : NULL;
         total = sum(total, nested != NULL ? size_record(state, op->program, nested)
                                           : size_field(state, program, op, record));
         if (!EVZMQ__LIKELY(total != FAILED)) {

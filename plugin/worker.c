@@ -87,8 +87,9 @@ void evzmq__worker_take_down(struct evzmq_worker *worker)
         worker->lines[i].monitor = NULL;
     }
     if (worker->parent != NULL && evzmq__base_is_stale(worker->base)) {
-        /* A forked child. The fd stays open: libevent will look at it in event_reinit(). */
-        evzmq__source_abandon(worker->parent, &worker->base->abandoned);
+        /* A forked child. The fd stays open until evzmq_after_fork(): libevent will look at it in
+         * event_reinit(). */
+        evzmq__source_abandon(worker->parent, true, &worker->base->abandoned);
         worker->parent_fd = -1;
     } else {
         evzmq__source_free(worker->parent);

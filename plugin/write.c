@@ -80,27 +80,10 @@ int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *part
     return result;
 }
 
-/* Gathers parts in a message of their own. NULL with ENOMEM; the parts are unchanged then. */
-static struct evzmq_message *gather(struct evzmq__part *parts, size_t count)
-{
-    struct evzmq_message *message = evzmq__message_create();
-    if (message == NULL || evzmq__message_reserve(message, count) < 0) {
-        evzmq__message_destroy(message);
-        errno = ENOMEM;
-        return NULL;
-    }
-    for (size_t i = 0; i < count; i++) {
-        message->size += parts[i].size;
-        evzmq__part_move(&message->parts[i], &parts[i]);
-    }
-    message->part_count = count;
-    return message;
-}
-
 static int enqueue(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
                    struct evzmq_message *whole, size_t bytes, size_t parts_sent)
 {
-    struct evzmq_message *message = whole != NULL ? whole : gather(parts, count);
+    struct evzmq_message *message = whole != NULL ? whole : evzmq__message_gather(parts, count);
     if (message == NULL) {
         return -1;
     }

@@ -236,7 +236,7 @@ static int start(struct run *run)
 int mode_fairness(const struct bench_options *options, struct report *report)
 {
     if (options->transport_count > 1 || options->transports[0] != BENCH_IPC) {
-        report_error("mode fairness over another transport than ipc is not implemented yet");
+        report_error("mode fairness over another transport than ipc is not implemented");
         return 2;
     }
     struct run run = {

@@ -20,6 +20,11 @@
 #include "peer_jobs.h"
 #include "report.h"
 
+/* Where the flag is missing a peer that died ends the benchmark with SIGPIPE instead of a word. */
+#if !defined(MSG_NOSIGNAL)
+#define MSG_NOSIGNAL 0
+#endif
+
 struct peer {
     int control; /* the receiver's end of the socket pair */
     int peer_control; /* the other end, where the peer is a thread */

@@ -306,8 +306,9 @@ int mode_throughput(const struct bench_options *options, struct report *report)
     if (options->against_zloop && !zloop_is_built()) {
         result = report_error("--against zloop: this program was built without czmq");
     }
-    if (options->svg_path != NULL && (run.chart = throughput_chart_new()) == NULL) {
-        result = report_error("no memory");
+    if (options->svg_path != NULL) {
+        run.chart = throughput_chart_new(options->svg_path);
+        result = run.chart == NULL ? -1 : result;
     }
     if (result == 0) {
         result = start(&run);

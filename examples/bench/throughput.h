@@ -56,10 +56,10 @@ size_t throughput_pack(const struct bench_options *options, size_t variant);
 size_t throughput_subjects(const struct bench_options *options);
 void throughput_name(const struct bench_options *options, size_t subject, char *out, size_t size);
 
-/* What --svg draws: the cases of one type and one transport. New gives NULL without memory; write
- * returns 0, or -1 after saying why. */
+/* What --svg draws: the cases of one type and one transport. New looks whether the file can be
+ * written, before anything is measured. It returns NULL, and write -1, after saying why. */
 struct throughput_chart;
-struct throughput_chart *throughput_chart_new(void);
+struct throughput_chart *throughput_chart_new(const char *path);
 void throughput_chart_free(struct throughput_chart *chart);
 void throughput_chart_add(struct throughput_chart *chart, const struct bench_options *options,
                           const struct measured_case *measured);

@@ -1,8 +1,10 @@
 /* Mode throughput: what is kept of the cases to draw them. */
 #include "throughput.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "chart.h"
 #include "numbers.h"
@@ -23,9 +25,20 @@ struct throughput_chart {
     struct curve curves[SUBJECTS_MAX];
 };
 
-struct throughput_chart *throughput_chart_new(void)
+struct throughput_chart *throughput_chart_new(const char *path)
 {
-    return calloc(1, sizeof(struct throughput_chart));
+    /* What was there stays until there is something to draw. */
+    FILE *file = fopen(path, "a");
+    if (file == NULL) {
+        (void)report_error("%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    (void)fclose(file);
+    struct throughput_chart *chart = calloc(1, sizeof(*chart));
+    if (chart == NULL) {
+        (void)report_error("no memory");
+    }
+    return chart;
 }
 
 void throughput_chart_free(struct throughput_chart *chart)

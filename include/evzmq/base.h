@@ -82,11 +82,12 @@ EVZMQ_API int evzmq_set_mem_functions(void *(*malloc_fn)(size_t),
  * it takes a lock at every wakeup.
  *
  * The thread of a base is the one that ran it last: it is noted whenever the base calls this
- * library. From then on every other thread gets EPERM from the calls on sockets, monitors, pools,
- * workers, requesters, publishers and subscribers of that base, and nothing is done. Their free
- * functions set errno to EPERM, and leave the object as it is. Calls that only tell what an object
- * holds are not checked, and posters may be used from any thread. A thread that goes on with a base
- * whose thread has ended says so with evzmq_base_set_thread().
+ * library. From then on every other thread gets EPERM from the calls that make sockets, monitors,
+ * pools, workers, requesters, publishers and subscribers on that base, and from the calls on those,
+ * and nothing is done. Their free functions set errno to EPERM, and leave the object as it is.
+ * Calls that only tell what an object holds are not checked, and posters may be used from any
+ * thread. A thread that goes on with a base whose thread has ended says so with
+ * evzmq_base_set_thread().
  *
  * Thread: any, but before any other call of this library. Callbacks: no. There is no way back.
  */
@@ -130,7 +131,8 @@ EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t byte
  *
  * libzmq cannot work in a child: every receive fails with EINTR for ever and sends vanish, because
  * its I/O threads exist in the parent only. So after fork() the child (1) frees the evzmq sockets
- * it inherited, which releases their memory without touching the parent's ZeroMQ context or event
+ * it inherited, and what was made of them (monitors, pools, workers, requesters, publishers,
+ * subscribers), which releases their memory without touching the parent's ZeroMQ context or event
  * registrations, (2) calls event_reinit(), (3) calls this function, and (4) makes a new context and
  * new sockets. Until then no callback of this library runs in the child and no call spins.
  * Where the child's loop runs before (2), as it does when fork() was called in a callback, and
@@ -139,8 +141,8 @@ EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t byte
  * Thread: loop, in the child. Callbacks: no.
  *
  * @param base  the event base the child goes on with
- * @return 0 (also where nothing was to be done), or -1 with EINVAL (NULL base), EBUSY (sockets of
- * the parent are still attached to the base)
+ * @return 0 (also where nothing was to be done), or -1 with EINVAL (NULL base), EBUSY (sockets
+ * of the parent, or what was made of them, are not freed yet)
  */
 EVZMQ_API int evzmq_after_fork(struct event_base *base);
 

@@ -261,7 +261,7 @@ EVZMQ_API int evzmq_codec_encoded_size(const struct evzmq_codec *codec, const vo
  *
  * Thread: any. Callbacks: yes.
  *
- * @param buffer  @p size bytes
+ * @param buffer  @p size bytes; what is in it after a failure is not specified
  * @param size    what evzmq_codec_encoded_size() gave for the same, unchanged value
  * @return 0, or -1 with EINVAL, ENOTSUP
  */

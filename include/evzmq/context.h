@@ -81,8 +81,12 @@ struct evzmq_context;
 #define EVZMQ_CONTEXT_DESCRIPTORS_WARNING_PERCENT 80
 
 /** The longest path of an ipc endpoint, in bytes without the terminating zero: what fits
- * sockaddr_un::sun_path. */
+ * sockaddr_un::sun_path (unix(7)), which is shorter on the BSDs and macOS. */
+#if defined(__linux__)
 #define EVZMQ_CONTEXT_IPC_PATH_MAX 107
+#else
+#define EVZMQ_CONTEXT_IPC_PATH_MAX 103
+#endif
 
 /** Who may connect to the ipc endpoints a context binds. */
 enum evzmq_context_peers {

@@ -268,7 +268,7 @@ EVZMQ_API void evzmq_pool_setcb(struct evzmq_pool *pool, evzmq_pool_answer_cb an
  *
  * Thread: loop. Callbacks: yes.
  *
- * @return 0, or -1 with EINVAL, ETERM, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_pool_enable(struct evzmq_pool *pool);
 
@@ -278,7 +278,7 @@ EVZMQ_API int evzmq_pool_enable(struct evzmq_pool *pool);
  *
  * Thread: loop. Callbacks: yes; no further answer is delivered then.
  *
- * @return 0, or -1 with EINVAL, ECHILD
+ * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_pool_disable(struct evzmq_pool *pool);
 
@@ -331,8 +331,8 @@ EVZMQ_API const char *evzmq_pool_get_connection(const struct evzmq_pool *pool, u
  * @return the worker's identity, or -1 with EINVAL, ENOMEM, EAGAIN (the worker's output queue is
  * full or its credit spent; with EVZMQ_POOL_NEXT, those of all that are up, or none is up yet:
  * EVZMQ_POOL_EVENT_WRITABLE or EVZMQ_POOL_EVENT_READY tells when to try again), EHOSTUNREACH (the
- * worker, or all of them, lost for good), ESHUTDOWN (after evzmq_pool_shutdown()), ETERM, ECHILD.
- * Nothing was sent then.
+ * worker, or all of them, lost for good), ESHUTDOWN (after evzmq_pool_shutdown()), EINTR (a signal,
+ * many times in a row), ETERM, ENOTSOCK, ECHILD. Nothing was sent then.
  */
 EVZMQ_API int evzmq_pool_send(struct evzmq_pool *pool, unsigned worker, const void *data,
                               size_t size);
@@ -380,7 +380,7 @@ EVZMQ_API int evzmq_pool_send_value(struct evzmq_pool *pool, unsigned worker, co
  * @param out_worker  who answers; may be NULL
  * @param out         a message owned by the caller; part 0 is the header
  * @return 0, or -1 with EAGAIN (none there), EBUSY (enabled: the callback receives), EINTR, ENOMEM,
- * EINVAL, ETERM, ECHILD
+ * EINVAL, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_pool_try_recv(struct evzmq_pool *pool, unsigned *out_worker,
                                   struct evzmq_message **out);

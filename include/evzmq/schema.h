@@ -453,7 +453,8 @@ struct evzmq_schema_options {
     size_t depth_max; /**< containers inside one another in a span or a skipped value; 0:
                          EVZMQ_SCHEMA_DEPTH_DEFAULT; more are EVZMQ_DECODE_DEPTH */
     size_t memory_max; /**< bytes from the arena for one message; 0: EVZMQ_SCHEMA_MEMORY_DEFAULT;
-                          more are EVZMQ_DECODE_MEMORY */
+                          more are EVZMQ_DECODE_MEMORY. Each struct, array and pointed-to number
+                          counts as the arena gives it: rounded up to alignof(max_align_t) */
     int skip_utf8; /**< not 0: strings are not checked to be UTF-8. By default they are, in spans
                       too, and one that is not is EVZMQ_DECODE_UTF8 */
 };

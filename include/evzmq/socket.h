@@ -385,7 +385,8 @@ EVZMQ_API int evzmq_socket_set_output_limit(struct evzmq_socket *socket, size_t 
 /**
  * Sets the watermarks of the output queue, in bytes. At the low one the write callback runs (see
  * ::evzmq_write_cb); at the high one EVZMQ_EVENT_HIGH_WATERMARK tells, once, before the queue is
- * full and writes fail.
+ * full and writes fail. It tells again after the queue was at the low mark, or when it reaches a
+ * high mark that was set above what was queued then.
  *
  * Thread: loop. Callbacks: yes.
  *

@@ -176,7 +176,13 @@ EVZMQ_API unsigned evzmq_worker_get_identity(const struct evzmq_worker *worker);
  */
 EVZMQ_API struct evzmq_socket *evzmq_worker_get_request_socket(const struct evzmq_worker *worker);
 
-/** The socket that sends answers, for the same purposes. */
+/**
+ * The socket that sends answers, for the same purposes.
+ *
+ * Thread: loop. Callbacks: yes.
+ *
+ * @return lives until the worker ends; NULL afterwards
+ */
 EVZMQ_API struct evzmq_socket *evzmq_worker_get_response_socket(const struct evzmq_worker *worker);
 
 /**
@@ -189,7 +195,7 @@ EVZMQ_API struct evzmq_socket *evzmq_worker_get_response_socket(const struct evz
  * same request follow
  * @return 0, or -1 with EINVAL, ENOMEM, EAGAIN (the output queue is full;
  * EVZMQ_WORKER_EVENT_WRITABLE tells when it is empty), ESHUTDOWN (after evzmq_worker_shutdown()),
- * ETERM, ECHILD. Nothing was sent then.
+ * EINTR (a signal, many times in a row), ETERM, ENOTSOCK, ECHILD. Nothing was sent then.
  */
 EVZMQ_API int evzmq_worker_answer(struct evzmq_worker *worker, const void *data, size_t size,
                                   unsigned flags);

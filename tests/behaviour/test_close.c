@@ -4,7 +4,6 @@
  */
 #include "support.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -218,22 +217,6 @@ static void a_context_terminated_in_a_read_callback_ends_with_one_event(void **s
     probe_free(&p);
 }
 
-/* Descriptors that are open; -1 where nobody can tell. */
-static int descriptors(void)
-{
-    DIR *const directory = opendir("/proc/self/fd");
-    int count = 0;
-
-    if (directory == NULL) {
-        return -1;
-    }
-    while (readdir(directory) != NULL) {
-        count++;
-    }
-    (void)closedir(directory);
-    return count;
-}
-
 static void a_thousand_attach_and_free_cycles_leak_no_descriptor_and_no_memory(void **state)
 {
     struct fixture *const f = *state;
@@ -253,11 +236,11 @@ static void a_thousand_attach_and_free_cycles_leak_no_descriptor_and_no_memory(v
         probe_free(&p);
         if (i == 0) {
             live = allocations_live();
-            before = descriptors();
+            before = count_descriptors();
         }
     }
     assert_int_equal(allocations_live(), live);
-    assert_int_equal(descriptors(), before);
+    assert_int_equal(count_descriptors(), before);
 }
 
 static void a_thousand_sockets_closed_on_free_leak_no_descriptor(void **state)

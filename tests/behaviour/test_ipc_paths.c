@@ -15,6 +15,10 @@
 #include "child.h"
 #include "place.h"
 
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+#define PATH_MAX_TEXT TEXT(EVZMQ_CONTEXT_IPC_PATH_MAX)
+
 /* A place, a context in it and a PULL socket. */
 struct home {
     char place[64];
@@ -81,36 +85,36 @@ static void assert_error_names(const struct home *home, const char *word)
     }
 }
 
-static void a_path_of_107_bytes_is_bound_and_one_of_108_is_enametoolong(void **state)
+static void the_longest_path_is_bound_and_a_byte_more_is_enametoolong(void **state)
 {
     struct home home;
     char endpoint[PLACE_PATH_SIZE];
 
     home_open(&home);
-    for (size_t length = 108; length < 140; length++) {
+    for (size_t length = EVZMQ_CONTEXT_IPC_PATH_MAX + 1; length < 140; length++) {
         (void)endpoint_of(home.place, length, endpoint);
         assert_errno(evzmq_context_bind(home.context, home.pull, endpoint), ENAMETOOLONG);
         assert_error_names(&home, endpoint + strlen("ipc://"));
-        assert_error_names(&home, "107");
+        assert_error_names(&home, PATH_MAX_TEXT);
     }
     assert_int_equal(place_count(home.place), 0);
-    (void)endpoint_of(home.place, 107, endpoint);
+    (void)endpoint_of(home.place, EVZMQ_CONTEXT_IPC_PATH_MAX, endpoint);
     assert_ok(evzmq_context_bind(home.context, home.pull, endpoint));
     assert_flows(*state, home.pull, endpoint);
     home_close(&home);
 }
 
-static void connecting_to_a_path_of_108_bytes_is_enametoolong(void **state)
+static void connecting_to_a_path_too_long_is_enametoolong(void **state)
 {
     struct home home;
     char endpoint[PLACE_PATH_SIZE];
 
     (void)state;
     home_open(&home);
-    (void)endpoint_of(home.place, 108, endpoint);
+    (void)endpoint_of(home.place, EVZMQ_CONTEXT_IPC_PATH_MAX + 1, endpoint);
     assert_errno(evzmq_context_connect(home.context, home.pull, endpoint), ENAMETOOLONG);
     assert_error_names(&home, endpoint + strlen("ipc://"));
-    assert_error_names(&home, "107");
+    assert_error_names(&home, PATH_MAX_TEXT);
     home_close(&home);
 }
 
@@ -435,8 +439,8 @@ static void of_processes_that_fight_for_one_path_one_at_a_time_has_it(void **sta
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
-        claim(a_path_of_107_bytes_is_bound_and_one_of_108_is_enametoolong),
-        claim(connecting_to_a_path_of_108_bytes_is_enametoolong),
+        claim(the_longest_path_is_bound_and_a_byte_more_is_enametoolong),
+        claim(connecting_to_a_path_too_long_is_enametoolong),
         claim(connecting_to_a_path_where_nobody_is_succeeds_and_waits_for_somebody),
         claim(wildcards_get_a_new_path_each_in_the_private_directory),
         claim(a_second_bind_on_a_live_path_is_eaddrinuse_and_the_first_goes_on),

@@ -4,7 +4,10 @@
  */
 #include "support.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "child.h"
 #include "watch.h"
@@ -253,6 +256,45 @@ static void a_forked_child_is_refused_and_the_parent_goes_on(void **state)
     watch_close(&w);
 }
 
+static pid_t forked; /* 0 in the child, -1 before. */
+
+static void fork_once(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    (void)event;
+    if (w->all == 1) {
+        forked = fork();
+    }
+}
+
+static void a_child_forked_in_its_callback_gets_no_further_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f, .on_event = fork_once};
+    void *const pull = peer_new(f, ZMQ_PULL);
+    char endpoint[ENDPOINT_SIZE];
+    int status = 0;
+
+    forked = -1;
+    watch_open(f, &w, pull, EVZMQ_MONITOR_LISTENING);
+    assert_ok(evzmq_monitor_disable(w.monitor));
+    for (int i = 0; i < 3; i++) {
+        peer_bind(f, pull, TRANSPORT_TCP, endpoint);
+    }
+    run_until(f, watch_stats(&w).queued == 3);
+    assert_ok(evzmq_monitor_enable(w.monitor));
+    run_until(f, forked == 0 || w.all == 3);
+    if (forked == 0) {
+        _exit(w.all == 1 ? 0 : 1);
+    }
+    assert_true(forked > 0);
+    while (waitpid(forked, &status, 0) < 0) {
+        assert_int_equal(errno, EINTR);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    watch_close(&w);
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -267,6 +309,7 @@ int main(void)
         claim(the_adapter_stops_the_monitor_of_the_socket_it_closes),
         claim(a_terminated_context_is_the_last_event),
         claim(a_forked_child_is_refused_and_the_parent_goes_on),
+        claim(a_child_forked_in_its_callback_gets_no_further_event),
     };
 
     return run_claims(tests);

@@ -5,6 +5,7 @@
  */
 #include "crew.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -435,6 +436,55 @@ a_worker_that_is_replaced_before_it_is_missed_is_told_and_gets_its_credit_back(v
     crew_close(&crew);
 }
 
+static pid_t forked; /* 0 in the child, -1 before. */
+
+static void fork_once(struct crew *crew, const struct evzmq_pool_event *event)
+{
+    if (event->type == EVZMQ_POOL_EVENT_WRITABLE &&
+        crew->events[EVZMQ_POOL_EVENT_WRITABLE] == 1) {
+        forked = fork();
+    }
+}
+
+static void a_child_forked_in_an_event_callback_gets_no_further_event(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_pool_options options = crew_options("echo");
+    struct crew crew = {.on_event = fork_once};
+    int answers = 0;
+    int status = 0;
+
+    forked = -1;
+    options.unanswered_max = 1;
+    crew_open(f, &crew, 2, &options);
+    crew_wait_ready(&crew);
+    assert_ok(evzmq_pool_disable(crew.pool));
+    for (unsigned i = 0; i < 2; i++) {
+        crew_send(&crew, i, "x");
+        assert_errno(evzmq_pool_send(crew.pool, i, "y", 1), EAGAIN);
+    }
+    /* Without the loop, so that it has an event of both to tell of in one go. */
+    while (answers < 2) {
+        struct evzmq_message *message = NULL;
+
+        if (evzmq_pool_try_recv(crew.pool, NULL, &message) == 0) {
+            evzmq_message_free(message);
+            answers++;
+        }
+    }
+    run_until(f, forked == 0 || crew.events[EVZMQ_POOL_EVENT_WRITABLE] == 2);
+    if (forked == 0) {
+        _exit(crew.events[EVZMQ_POOL_EVENT_WRITABLE] == 1 ? 0 : 1);
+    }
+    assert_true(forked > 0);
+    while (waitpid(forked, &status, 0) < 0) {
+        assert_int_equal(errno, EINTR);
+    }
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    crew_close(&crew);
+}
+
 int main(int argc, char **argv)
 {
     crew_main(argc, argv);
@@ -455,6 +505,7 @@ int main(int argc, char **argv)
         claim(answers_of_a_worker_that_exits_are_not_counted_as_lost),
         claim(losses_do_not_stop_a_pool_that_is_fed_all_the_time),
         claim(a_worker_that_is_replaced_before_it_is_missed_is_told_and_gets_its_credit_back),
+        claim(a_child_forked_in_an_event_callback_gets_no_further_event),
     };
 
     return run_claims(tests);

@@ -120,6 +120,7 @@ static void child_of_a_poster(void *arg)
     struct evzmq_poster_stats stats = {.size = sizeof stats};
     const struct evzmq_bytes part = {"x", 1};
     struct evzmq_message *const message = evzmq_message_new();
+    const int descriptors = count_descriptors();
 
     child_check(evzmq_message_add(message, "x", 1) == 0);
     child_refused(evzmq_poster_post(line->poster, "x", 1));
@@ -136,6 +137,8 @@ static void child_of_a_poster(void *arg)
     evzmq_message_free(message);
     child_check(event_reinit(base) == 0);
     child_check(evzmq_after_fork(base) == 0);
+    child_check(descriptors < 0 ||
+                count_descriptors() == descriptors - 1); /* What woke the loop. */
     child_check(event_base_loop(base, EVLOOP_NONBLOCK) == 1);
 }
 

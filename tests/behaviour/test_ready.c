@@ -302,6 +302,38 @@ a_worker_is_not_said_to_take_more_while_its_queue_is_full_nor_when_it_is_lost(vo
     crew_close(&crew);
 }
 
+static void a_flood_of_rubbish_does_not_hold_a_receiver_beyond_its_time(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {.size = sizeof options, .silence_ms = UINT_MAX};
+    const struct timeval at_once = {0, 0};
+    char endpoint[ENDPOINT_SIZE];
+    void *const push = peer_new(f, ZMQ_PUSH);
+    struct evzmq_message *message = NULL;
+    struct crew crew = {0};
+    uint64_t sent = 0;
+    uint64_t dropped = 0;
+
+    crew_open(f, &crew, 1, &options);
+    assert_ok(evzmq_pool_disable(crew.pool));
+    crew_endpoint(&crew, 0, "responses", endpoint);
+    peer_set_int(push, ZMQ_SNDHWM, 0);
+    peer_connect(push, endpoint);
+    for (; sent < 20000; sent++) {
+        assert_int_equal(zmq_send(push, "rubbish", 7, 0), 7);
+    }
+    while (dropped < sent) {
+        const uint64_t before = dropped;
+
+        f->dispatching = 1;
+        assert_errno(evzmq_pool_recv(crew.pool, &at_once, NULL, &message), ETIMEDOUT);
+        f->dispatching = 0;
+        dropped = crew_stats(&crew).bad_answers;
+        assert_true(dropped - before <= 2000);
+    }
+    close_for_signals(&crew, push);
+}
+
 int main(int argc, char **argv)
 {
     crew_main(argc, argv);
@@ -317,6 +349,7 @@ int main(int argc, char **argv)
         claim(answers_without_a_proper_header_are_told_and_counted_and_hide_no_other),
         claim(answers_to_nothing_do_not_hide_requests_without_an_answer),
         claim(a_worker_is_not_said_to_take_more_while_its_queue_is_full_nor_when_it_is_lost),
+        claim(a_flood_of_rubbish_does_not_hold_a_receiver_beyond_its_time),
     };
 
     return run_claims(tests);

@@ -149,6 +149,14 @@ static void publisher_that_waits_refuses_and_loses_nothing(void **state)
     speaker_free(&s);
 }
 
+static void append(char *text, unsigned char letter)
+{
+    const size_t length = strlen(text);
+
+    text[length] = (char)letter;
+    text[length + 1] = '\0';
+}
+
 /* Reads batches and records of one byte each, and appends the bytes. */
 static void read_letters(void *peer, char *text)
 {
@@ -159,12 +167,12 @@ static void read_letters(void *peer, char *text)
         size_t at = EVZMQ_TOPIC_BYTES;
 
         if (memcmp(frame, "batch", 6) != 0) {
-            (void)strncat(text, (char *)frame + at, 1);
+            append(text, frame[at]);
             continue;
         }
         for (at++; at < (size_t)size; at += 3) {
             assert_int_equal(frame[at], 0xc4);
-            (void)strncat(text, (char *)frame + at + 2, 1);
+            append(text, frame[at + 2]);
         }
     }
 }

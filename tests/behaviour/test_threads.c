@@ -95,6 +95,13 @@ static void *call_everything(void *arg)
     note(s, evzmq_requester_shutdown(s->requester, &second, NULL, NULL));
     evzmq_requester_free(s->requester);
     note_free(s);
+    void *const fresh = zmq_socket(s->f->context, ZMQ_PULL);
+    note(s, evzmq_socket_new(s->f->base, fresh, 0) == NULL ? -1 : 0);
+    note(s, evzmq_monitor_new(s->f->base, s->f->context, fresh, EVZMQ_MONITOR_ALL, ignore_event,
+                              NULL) == NULL
+                ? -1
+                : 0);
+    (void)zmq_close(fresh);
     return NULL;
 }
 

@@ -53,6 +53,9 @@ struct fixture {
 /** Runs the tests of one file. To be called by main with the array of claims. */
 #define run_claims(tests) (support_init(), support_end(cmocka_run_group_tests(tests, NULL, NULL)))
 
+/** File descriptors that are open; -1 without /proc, where nobody can tell. */
+int count_descriptors(void);
+
 void support_init(void);
 int support_end(int failed);
 int fixture_setup(void **state);

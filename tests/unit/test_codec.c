@@ -185,6 +185,57 @@ static void report_of_a_careless_codec_is_made_whole(void **state)
     decode_fails_as(EVZMQ_DECODE_TYPE, SIZE_MAX, EBADMSG, EVZMQ_DECODE_TYPE, 3);
 }
 
+/* A codec that sets its outputs and fails all the same. */
+static int careless_decode(const void *state, const void *data, size_t size,
+                           struct evzmq_arena *from, const void **out_value,
+                           struct evzmq_decode_error *out_error)
+{
+    *out_value = data;
+    return fail_decode(state, data, size, from, out_value, out_error);
+}
+
+static int careless_encoded_size(const void *state, const void *value, size_t *out_size)
+{
+    (void)state;
+    (void)value;
+    *out_size = 1;
+    errno = EOVERFLOW;
+    return -1;
+}
+
+static int careless_encode(const void *state, const void *value, void *buffer, size_t size)
+{
+    (void)state;
+    (void)value;
+    (void)buffer;
+    (void)size;
+    return -1;
+}
+
+static void outputs_of_a_codec_that_fails_are_not_the_callers(void **state)
+{
+    (void)state;
+    static const struct evzmq_codec_methods careless = {
+        .size = sizeof(struct evzmq_codec_methods),
+        .name = "careless",
+        .decode = careless_decode,
+        .encoded_size = careless_encoded_size,
+        .encode = careless_encode,
+    };
+    struct evzmq_decode_error error = {EVZMQ_DECODE_VALUE, 0};
+    struct evzmq_codec *const codec = evzmq_codec_new(&careless, &error);
+    assert_non_null(codec);
+    const void *value = "before";
+    size_t size = 42;
+    assert_int_equal(evzmq_codec_decode(codec, "x", 1, arena, &value, NULL), -1);
+    assert_int_equal(errno, EBADMSG);
+    assert_string_equal(value, "before");
+    assert_int_equal(evzmq_codec_encoded_size(codec, "x", &size), -1);
+    assert_int_equal(errno, EOVERFLOW);
+    assert_int_equal(size, 42);
+    evzmq_codec_free(codec);
+}
+
 static void arguments_that_are_missing_are_einval(void **state)
 {
     (void)state;
@@ -308,6 +359,7 @@ int main(void)
         claim(decode_errors_are_reported_as_the_codec_gave_them),
         claim(decode_without_memory_is_enomem_and_no_decode_error),
         claim(report_of_a_careless_codec_is_made_whole),
+        claim(outputs_of_a_codec_that_fails_are_not_the_callers),
         claim(arguments_that_are_missing_are_einval),
         claim(codec_that_only_decodes_is_enotsup_for_writing),
         claim(raw_value_is_the_bytes_where_they_are),

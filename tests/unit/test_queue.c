@@ -410,6 +410,32 @@ static void new_marks_apply_to_what_is_queued(void **state)
     assert_int_equal(clear(&queue), 0);
 }
 
+static void marks_set_again_do_not_tell_again_of_a_crossing(void **state)
+{
+    (void)state;
+    struct evzmq__queue queue = queue_new(100, 1000);
+    evzmq__queue_set_marks(&queue, 10, 50);
+    push(&queue, NULL, 0, 40);
+    push(&queue, NULL, 1, 40);
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_HIGH);
+    evzmq__queue_set_marks(&queue, 10, 50);
+    assert_int_equal(evzmq__queue_take_marks(&queue), 0);
+    evzmq__queue_set_marks(&queue, 10, 60); /* another one, and above that too */
+    assert_int_equal(evzmq__queue_take_marks(&queue), 0);
+    (void)evzmq__queue_pop(&queue); /* between the marks: it has not been low */
+    evzmq__queue_set_marks(&queue, 10, 60);
+    push(&queue, NULL, 2, 40);
+    assert_int_equal(evzmq__queue_take_marks(&queue), 0);
+    evzmq__queue_set_marks(&queue, 10, 90); /* above what is there: to be crossed anew */
+    push(&queue, NULL, 3, 40);
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_HIGH);
+    evzmq__queue_set_marks(&queue, 120, 130); /* low by decree */
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_LOW);
+    push(&queue, NULL, 4, 40);
+    assert_int_equal(evzmq__queue_take_marks(&queue), EVZMQ__MARK_HIGH);
+    assert_int_equal(clear(&queue), 4);
+}
+
 static void low_mark_raised_to_what_is_queued_is_crossed_once(void **state)
 {
     (void)state;
@@ -540,6 +566,7 @@ int main(void)
         claim(queue_that_stays_at_its_low_mark_crosses_nothing),
         claim(empty_messages_count_at_a_low_mark_of_nothing),
         claim(new_marks_apply_to_what_is_queued),
+        claim(marks_set_again_do_not_tell_again_of_a_crossing),
         claim(low_mark_raised_to_what_is_queued_is_crossed_once),
         claim(refusal_below_the_low_mark_makes_the_next_exit_cross_it),
         claim(push_without_memory_changes_nothing),
