@@ -440,8 +440,7 @@ static pid_t forked; /* 0 in the child, -1 before. */
 
 static void fork_once(struct crew *crew, const struct evzmq_pool_event *event)
 {
-    if (event->type == EVZMQ_POOL_EVENT_WRITABLE &&
-        crew->events[EVZMQ_POOL_EVENT_WRITABLE] == 1) {
+    if (event->type == EVZMQ_POOL_EVENT_WRITABLE && crew->events[EVZMQ_POOL_EVENT_WRITABLE] == 1) {
         forked = fork();
     }
 }
