@@ -46,6 +46,7 @@ static void end_pool(struct gateway *gateway)
         return;
     }
     gateway->ending_pool = true;
+    (void)event_del(gateway->patience); /* It is for requests, not for workers. */
     if (gateway->pool == NULL ||
         evzmq_pool_shutdown(gateway->pool, &deadline, on_end, gateway) != 0) {
         (void)event_base_loopexit(gateway->base, NULL);

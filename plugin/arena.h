@@ -62,6 +62,7 @@ struct evzmq_arena {
     size_t size_wanted; /* what the next chunk has to hold at least */
     unsigned idle_rounds; /* in a row */
     size_t idle_peak; /* the largest need in those rounds */
+    alignas(max_align_t) unsigned char scratch[96]; /* the codec's while it decodes */
 };
 
 /* Cuts memory when the current chunk does not have it. */

@@ -53,6 +53,7 @@ struct evzmq_codec *evzmq_codec_new(const struct evzmq_codec_methods *methods, v
     }
     codec->methods = methods;
     codec->state = state;
+    codec->decode_whole = NULL;
     codec->decode_prefix = methods->size > METHODS_SIZE_MIN ? methods->decode_prefix : NULL;
     codec->is_raw = false;
     atomic_init(&codec->references, 1);
@@ -148,6 +149,22 @@ int evzmq_codec_decode_prefix(const struct evzmq_codec *codec, const void *data,
     return 0;
 }
 
+/* Decodes by the method of a codec. */
+EVZMQ__NOINLINE
+static int decode_by_method(const struct evzmq_codec *codec, const void *data, size_t size,
+                            struct evzmq_arena *arena, const void **out_value,
+                            struct evzmq_decode_error *out_error)
+{
+    /* Codecs are written by others too: one may set its output and fail all the same. */
+    const void *value = NULL;
+    struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
+    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, &value, &error) == 0)) {
+        *out_value = value;
+        return 0;
+    }
+    return report(&error, out_error);
+}
+
 int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t size,
                        struct evzmq_arena *arena, const void **out_value,
                        struct evzmq_decode_error *out_error)
@@ -157,14 +174,10 @@ int evzmq_codec_decode(const struct evzmq_codec *codec, const void *data, size_t
         errno = EINVAL;
         return -1;
     }
-    /* Codecs are written by others too: one may set its output and fail all the same. */
-    const void *value = NULL;
-    struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
-    if (EVZMQ__LIKELY(evzmq__codec_decode(codec, data, size, arena, &value, &error) == 0)) {
-        *out_value = value;
-        return 0;
+    if (EVZMQ__LIKELY(codec->decode_whole != NULL)) {
+        return codec->decode_whole(codec->state, data, size, arena, out_value, out_error);
     }
-    return report(&error, out_error);
+    return decode_by_method(codec, data, size, arena, out_value, out_error);
 }
 
 static bool can_encode(const struct evzmq_codec *codec)

@@ -11,6 +11,7 @@
 #include <evzmq/message.h>
 
 #include "base.h"
+#include "codec.h"
 
 #define FLAGS_KNOWN (EVZMQ_REQUIRED | EVZMQ_NILABLE | EVZMQ_NILABLE_MEMBER)
 
@@ -336,6 +337,11 @@ static bool compile_field(struct builder *builder, struct evzmq__program *progra
         return false;
     }
     program->steps[index] = make_step(field);
+    if (field->kind == EVZMQ_KIND_RECORD) {
+        program->steps[index].as.program = op->program;
+    } else {
+        program->steps[index].as.op = op;
+    }
     op->kind = (uint8_t)field->kind;
     op->element_kind = (uint8_t)field->element_kind;
     op->flags = (uint8_t)field->flags;
@@ -411,6 +417,7 @@ static bool compile_record(struct builder *builder, struct evzmq__program *progr
     }
     program->steps[schema->field_count].path = EVZMQ__PATH_END;
     program->is_covered = covered == schema->record_size;
+    program->whole_size_min = program->is_covered ? program->window_size_min : SIZE_MAX;
     return true;
 }
 
@@ -494,6 +501,7 @@ static bool compile(struct builder *builder, const struct evzmq_schema *schema, 
     program->nesting = 1;
     program->usual_size_min = SIZE_MAX;
     program->window_size_min = SIZE_MAX;
+    program->whole_size_min = SIZE_MAX;
     if (!(schema->layout == EVZMQ_LAYOUT_UNION ? compile_union(builder, program, nesting)
                                                : compile_record(builder, program, nesting))) {
         return false;
@@ -570,13 +578,20 @@ struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
     if (state == NULL) {
         return NULL;
     }
-    state->depth_max = EVZMQ_SCHEMA_DEPTH_DEFAULT;
+    state->rules.depth_max = EVZMQ_SCHEMA_DEPTH_DEFAULT;
     state->memory_max = EVZMQ_SCHEMA_MEMORY_DEFAULT;
-    state->validate_utf8 = true;
+    state->rules.validate_utf8 = true;
     if (options != NULL) {
-        state->depth_max = options->depth_max != 0 ? options->depth_max : state->depth_max;
+        state->rules.depth_max =
+            options->depth_max != 0 ? options->depth_max : state->rules.depth_max;
         state->memory_max = options->memory_max != 0 ? options->memory_max : state->memory_max;
-        state->validate_utf8 = options->skip_utf8 == 0;
+        state->rules.validate_utf8 = options->skip_utf8 == 0;
+    }
+    for (size_t i = 0; i < state->program_count; i++) {
+        if (state->programs[i]->layout != EVZMQ_LAYOUT_UNION) {
+            evzmq__link_steps(state->programs[i], state->rules.validate_utf8,
+                              state->programs[i] == state->root);
+        }
     }
     const struct evzmq__program *const root = state->root;
     const bool is_usual = root->is_covered && root->record_cut <= state->memory_max;
@@ -585,7 +600,9 @@ struct evzmq_codec *evzmq_schema_codec_new(const struct evzmq_schema *schema,
     struct evzmq_codec *const codec = evzmq_codec_new(&methods, state);
     if (codec == NULL) {
         destroy_state(state);
+        return NULL;
     }
+    codec->decode_whole = evzmq__schema_decode_whole;
     return codec;
 }
 

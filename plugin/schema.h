@@ -21,7 +21,7 @@
 
 struct evzmq__program;
 
-/* Which path a field takes in the loops for the usual case: decoding, its size, writing it. */
+/* Which path a field takes in the usual case: decoding, its size, writing it. */
 enum evzmq__field_path {
     EVZMQ__PATH_STR,
     EVZMQ__PATH_CHOICE, /* a choice of which a str is an alternative */
@@ -38,18 +38,35 @@ enum evzmq__field_path {
 /* So many bytes of a prefix are compared at once. */
 #define EVZMQ__PREFIX_WINDOW 32u
 
+struct evzmq__field_step;
+struct evzmq__field_op;
+struct evzmq__reader;
+
 /*
- * What those loops need to know of a field. It is small and stands next to what they need to know
- * of the program: a load at the same place in its page as a recent store waits for that store, so
- * the fewer bytes are read while a record is written, the rarer that is. It made decoding up to
- * twice as slow.
+ * Decodes the field at `at` into its member, then those after it by calling their steps last, so
+ * that all of them are one chain of jumps. Gives 0, or -1 after telling what was wrong.
+ */
+typedef int (*evzmq__step_run)(const unsigned char *at, const unsigned char *end,
+                               const struct evzmq__field_step *field, unsigned char *record,
+                               struct evzmq__reader *reader);
+
+/*
+ * What the usual case needs to know of a field. It is small and stands next to what it needs to
+ * know of the program: some processors let a load wait for a recent store at the same place in its
+ * page, so the fewer bytes are read while a record is written, the rarer that is. It made decoding
+ * up to twice as slow.
  */
 struct evzmq__field_step {
+    evzmq__step_run run; /* what decodes it */
+    union {
+        const struct evzmq__field_op *op; /* of any other step */
+        const struct evzmq__program *program; /* of a RECORD step */
+    } as;
+    uint16_t offset; /* of the member */
+    uint16_t str_offset; /* of the str that the member is or, as a choice, holds */
     uint8_t path; /* enum evzmq__field_path */
     bool is_nilable;
     uint8_t size; /* of the member */
-    uint16_t offset; /* of the member */
-    uint16_t str_offset; /* of the str that the member is or, as a choice, holds */
 };
 
 _Static_assert(EVZMQ_RECORD_SIZE_MAX <= UINT16_MAX + 1u, "offsets have 16 bits");
@@ -91,6 +108,7 @@ struct evzmq__program {
     size_t record_size;
     size_t record_cut; /* record_size as the arena rounds it */
     size_t window_size_min; /* usual_size_min, and EVZMQ__PREFIX_WINDOW at least */
+    size_t whole_size_min; /* the same where the record is covered; else SIZE_MAX */
     size_t prefix_size; /* of what an array with all its fields begins with: its head and its tag */
     uint32_t prefix_mask; /* a bit for each byte of it, if it has room in `prefix` */
     bool is_covered; /* the fields and `absent` are all that the struct consists of */
@@ -99,26 +117,35 @@ struct evzmq__program {
     struct evzmq__field_step steps[]; /* of each field, and one that ends them */
 };
 
+/* What reading is held against, besides the end of the bytes. */
+struct evzmq__read_rules {
+    size_t depth_max;
+    bool validate_utf8;
+};
+
 struct evzmq__schema_state {
     struct evzmq__program *programs[EVZMQ_SCHEMAS_MAX];
     size_t program_count;
     const struct evzmq__program *root;
-    size_t depth_max;
+    struct evzmq__read_rules rules;
     size_t memory_max;
     size_t memory_left; /* beside the root's record */
     size_t window_size_min; /* the root's; SIZE_MAX: schema_run.c needs to look closer */
-    bool validate_utf8;
 };
 
-/* The state of one decode. Functions that read take and give the place in the bytes, so that it
- * stays in a register; NULL is a failure that evzmq__reader_fail() has noted. */
+/* The state of one decode, in the scratch of its arena. Functions that read take and give the place
+ * in the bytes, so that it stays in a register; NULL is a failure that evzmq__reader_fail() has
+ * noted. */
 struct evzmq__reader {
     const unsigned char *start;
     const unsigned char *end;
-    bool validate_utf8;
-    size_t depth_max;
-    size_t memory_left;
+    const struct evzmq__read_rules *rules;
     struct evzmq_arena *arena;
+    size_t memory_left;
+    const unsigned char *at; /* after the record, in another one or not, that ended last */
+    bool is_prefix; /* more may follow the value */
+    const void **out_value; /* this and the next are the caller's */
+    struct evzmq_decode_error *out_error; /* may be NULL */
     enum evzmq_decode_kind fault_kind;
     const unsigned char *fault;
 };
@@ -216,7 +243,7 @@ static inline const unsigned char *evzmq__read_str(struct evzmq__reader *reader,
         return evzmq__read_str_slow(reader, at, out);
     }
     *out = (struct evzmq_str){(const char *)data, size};
-    return reader->validate_utf8 ? evzmq__read_utf8(reader, data, size) : data + size;
+    return reader->rules->validate_utf8 ? evzmq__read_utf8(reader, data, size) : data + size;
 }
 
 const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,
@@ -314,6 +341,15 @@ const unsigned char *evzmq__decode_union(struct evzmq__reader *reader,
 
 /* The span that stands for one without data. */
 struct evzmq_any evzmq__span_default(enum evzmq_kind kind);
+
+/* Sets what decodes the fields of a record, with or without the check of text; the root is the
+ * outermost record and tells of the value at its end. */
+void evzmq__link_steps(struct evzmq__program *program, bool validate, bool is_root);
+
+/* The codec's evzmq__whole_decode: leaves *out_error alone where memory runs out. */
+int evzmq__schema_decode_whole(const void *state, const void *data, size_t size,
+                               struct evzmq_arena *arena, const void **out_value,
+                               struct evzmq_decode_error *out_error);
 
 /* The methods of the codec. */
 int evzmq__schema_decode(const void *state, const void *data, size_t size,

@@ -1,15 +1,19 @@
 /*
  * schema_run.c: decoding in the usual case, which is what decoding a record costs: an array with
- * all its fields, each in the form that every encoder writes. One loop runs over the operations of
- * a compiled schema; what is unusual about a field or a record is left to schema_decode.c.
+ * all its fields, each in the form that every encoder writes. Each kind of field has a function, a
+ * step, that decodes it and then calls the step of the next field as its last act; what is unusual
+ * about a field or a record is left to schema_decode.c.
  *
- * Three things were measured to count here. Branches that are taken cost more than instructions, so
- * the usual case falls through: a table of jumps made a StreamChunk slower by a third, these hints
- * made it faster by a fifth. What is added to the place in the bytes comes from as few steps as
- * possible, since each field waits for the one before. And nested records have a copy of the loop
- * to themselves: a stack of records in one loop is shorter and slower.
+ * A call costs more than the dozen instructions that a usual field takes, and a compiler that
+ * optimizes makes a jump of a last call. So there is one call into the library, and nothing to come
+ * back to before the end of the record: what a decode keeps lies in the arena rather than on the
+ * stack, and the last step itself tells of the value. Only a record inside another one is called,
+ * or the chain would be as long as the message where the compiler makes no jumps. Within a step the
+ * usual form falls through, branches that are taken being the next most expensive thing.
  */
 #include "schema.h"
+
+#include <errno.h>
 
 /* Whether a str passes the check, if there is to be one. */
 static EVZMQ__INLINE bool is_text(const unsigned char *data, size_t size, const unsigned char *end,
@@ -164,269 +168,423 @@ const unsigned char *evzmq__pass_map(const unsigned char *at, const unsigned cha
     return run_map(at, end, false, values_are_str);
 }
 
+/* The parameters of a step, see evzmq__step_run. */
+#define STEP_PARAMETERS                                                                            \
+    const unsigned char *at, const unsigned char *end, const struct evzmq__field_step *field,      \
+        unsigned char *record, struct evzmq__reader *reader
+
+/* Goes on with the next field. */
+#define NEXT_STEP(next) return field[1].run((next), end, field + 1, record, reader)
+
+/* Ends a decode that failed: tells what was wrong. */
+EVZMQ__COLD
+static int fail(struct evzmq__reader *reader)
+{
+    if (reader->fault_kind == EVZMQ_DECODE_NOMEM) {
+        errno = ENOMEM;
+        return -1;
+    }
+    if (reader->out_error != NULL) {
+        reader->out_error->kind = reader->fault_kind;
+        reader->out_error->offset = (size_t)(reader->fault - reader->start);
+    }
+    errno = EBADMSG;
+    return -1;
+}
+
+EVZMQ__COLD
+static int fail_trailing(struct evzmq__reader *reader, const unsigned char *at)
+{
+    (void)evzmq__reader_fail(reader, EVZMQ_DECODE_TRAILING, at);
+    return fail(reader);
+}
+
+/* A field in an unusual form, not nil. */
 EVZMQ__NOINLINE
-static const unsigned char *decode_nested_checked(struct evzmq__reader *reader,
-                                                  const struct evzmq__program *program,
-                                                  const unsigned char *at, const void **out);
-EVZMQ__NOINLINE
-static const unsigned char *decode_nested_unchecked(struct evzmq__reader *reader,
-                                                    const struct evzmq__program *program,
-                                                    const unsigned char *at, const void **out);
-
-static inline const unsigned char *decode_nested(struct evzmq__reader *reader,
-                                                 const struct evzmq__program *program,
-                                                 const unsigned char *at, const void **out,
-                                                 bool validate)
+static int step_other_form(STEP_PARAMETERS)
 {
-    return validate ? decode_nested_checked(reader, program, at, out)
-                    : decode_nested_unchecked(reader, program, at, out);
+    (void)end;
+    at = evzmq__decode_field(reader, field->as.op, at, record + field->offset);
+    if (at == NULL) {
+        return fail(reader);
+    }
+    NEXT_STEP(at);
 }
 
-/* Decodes all the fields of a record: the usual is done here, the rest elsewhere. */
-static EVZMQ__INLINE const unsigned char *run(struct evzmq__reader *reader,
-                                              const struct evzmq__program *program,
-                                              const unsigned char *at, const unsigned char *end,
-                                              void *record, bool validate)
+/* A field that is nil or in an unusual form. */
+static int step_slow(STEP_PARAMETERS)
 {
-    for (const struct evzmq__field_step *field = program->steps;; field++) {
-        unsigned char *const member = (unsigned char *)record + field->offset;
-        const unsigned path = field->path;
-        if (EVZMQ__LIKELY(path <= EVZMQ__PATH_CHOICE)) {
-            size_t size = 0;
-            const unsigned char *const data = evzmq__find_str(at, end, &size);
-            if (EVZMQ__LIKELY(data != NULL && is_text(data, size, end, validate))) {
-                const enum evzmq_choice_kind kind = EVZMQ_CHOICE_STR;
-                memcpy(member, &kind, sizeof(kind)); /* where it is a str this is overwritten */
-                *(struct evzmq_str *)(void *)((unsigned char *)record + field->str_offset) =
-                    (struct evzmq_str){(const char *)data, size};
-                at = data + size;
-                continue;
-            }
-        } else if (EVZMQ__LIKELY(path <= EVZMQ__PATH_STR_MAP)) {
-            const unsigned char *const next =
-                run_map(at, end, validate, path == EVZMQ__PATH_STR_MAP);
-            if (EVZMQ__LIKELY(next != NULL)) {
-                *(struct evzmq_any *)(void *)member = (struct evzmq_any){at, (size_t)(next - at)};
-                at = next;
-                continue;
-            }
-        } else if (path == EVZMQ__PATH_END) {
-            return at;
-        } else if (path <= EVZMQ__PATH_INTEGER && end - at >= 9) {
-            const unsigned first = *at;
-            const uint64_t bits = evzmq__wire_load64(at + 1);
-            if (path == EVZMQ__PATH_FLOAT64 && first == 0xcb) {
-                *(double *)(void *)member = evzmq__wire_bits_double(bits);
-                at += 9;
-                continue;
-            }
-            if (path == EVZMQ__PATH_INTEGER && first == 0xcf) {
-                *(struct evzmq_integer *)(void *)member = (struct evzmq_integer){bits, false};
-                at += 9;
-                continue;
-            }
-        }
-        if (field->is_nilable && at != end && *at == EVZMQ__WIRE_NIL) {
-            evzmq__set_nil(member, field->size);
-            at++;
-            continue;
-        }
-        const struct evzmq__field_op *const op = &program->ops[field - program->steps];
-        at = path == EVZMQ__PATH_RECORD
-                 ? decode_nested(reader, op->program, at, (const void **)(void *)member, validate)
-                 : evzmq__decode_field(reader, op, at, member);
-        if (at == NULL) {
-            return NULL;
-        }
+    if (EVZMQ__LIKELY(at != end) && EVZMQ__LIKELY(*at == EVZMQ__WIRE_NIL) &&
+        EVZMQ__LIKELY(field->is_nilable)) {
+        evzmq__set_nil(record + field->offset, field->size);
+        NEXT_STEP(at + 1);
     }
+    return step_other_form(at, end, field, record, reader);
 }
 
-/* A record that is not the outermost one. */
-static EVZMQ__INLINE const unsigned char *decode_inner(struct evzmq__reader *reader,
-                                                       const struct evzmq__program *program,
-                                                       const unsigned char *at, void *record,
-                                                       bool validate)
+/* The end of a record inside another. */
+static int step_end_inner(STEP_PARAMETERS)
 {
-    const unsigned char *const end = reader->end;
-    if (!EVZMQ__LIKELY(has_prefix(program, at, (size_t)(end - at)))) {
-        return evzmq__decode_record_slow(reader, program, at, record);
-    }
-    if (!EVZMQ__LIKELY(program->is_covered)) {
-        memcpy(record, program->image, program->record_size);
-    }
-    return run(reader, program, begin_record(program, at, record), end, record, validate);
+    (void)end, (void)field, (void)record;
+    reader->at = at;
+    return 0;
 }
 
-/* One that lies in the arena. */
-static EVZMQ__INLINE const unsigned char *decode_into_arena(struct evzmq__reader *reader,
-                                                            const struct evzmq__program *program,
-                                                            const unsigned char *at,
-                                                            const void **out, bool validate)
+/* The end of the outermost record, which is never one inside another. */
+static int step_end(STEP_PARAMETERS)
 {
-    void *record = NULL;
-    if (EVZMQ__LIKELY(program->record_cut <= reader->memory_left &&
-                      evzmq__arena_try_cut(reader->arena, program->record_size, program->record_cut,
-                                           &record))) {
-        reader->memory_left -= program->record_cut;
+    (void)field;
+    if (!EVZMQ__LIKELY(at == end) && !reader->is_prefix) {
+        return fail_trailing(reader, at);
+    }
+    reader->at = at;
+    *reader->out_value = record;
+    return 0;
+}
+
+/* Sets the str at `data` and goes on. */
+static EVZMQ__INLINE int finish_str(STEP_PARAMETERS, const unsigned char *data, size_t size,
+                                    bool is_choice, bool validate)
+{
+    if (!EVZMQ__LIKELY(is_text(data, size, end, validate))) {
+        return step_slow(at, end, field, record, reader);
+    }
+    if (is_choice) {
+        struct evzmq_choice *const choice = (void *)(record + field->offset);
+        choice->kind = EVZMQ_CHOICE_STR;
+        choice->as.str = (struct evzmq_str){(const char *)data, size};
     } else {
-        record = evzmq__reader_take(reader, at, program->record_size);
-        if (record == NULL) {
-            return NULL;
+        *(struct evzmq_str *)(void *)(record + field->offset) =
+            (struct evzmq_str){(const char *)data, size};
+    }
+    NEXT_STEP(data + size);
+}
+
+static EVZMQ__INLINE int step_str(STEP_PARAMETERS, bool is_choice, bool validate)
+{
+    const size_t left = (size_t)(end - at);
+    if (EVZMQ__LIKELY(left != 0)) {
+        const size_t short_size = (size_t)at[0] - 0xa0;
+        if (EVZMQ__LIKELY(short_size < 32)) {
+            if (!EVZMQ__LIKELY(short_size < left)) {
+                return step_slow(at, end, field, record, reader);
+            }
+            return finish_str(at, end, field, record, reader, at + 1, short_size, is_choice,
+                              validate);
+        }
+        if (is_choice && at[0] == EVZMQ__WIRE_NIL && field->is_nilable) {
+            memset(record + field->offset, 0, sizeof(struct evzmq_choice));
+            NEXT_STEP(at + 1);
+        }
+        if (at[0] == 0xd9 && left >= 3) {
+            const size_t size = at[1];
+            if (EVZMQ__LIKELY(size <= left - 2)) {
+                return finish_str(at, end, field, record, reader, at + 2, size, is_choice,
+                                  validate);
+            }
+        }
+        if (at[0] == 0xda && left >= 3) {
+            const size_t size = (size_t)evzmq__wire_load16(at + 1);
+            if (EVZMQ__LIKELY(size <= left - 3)) {
+                return finish_str(at, end, field, record, reader, at + 3, size, is_choice,
+                                  validate);
+            }
         }
     }
-    *out = record;
-    return decode_inner(reader, program, at, record, validate);
+    return step_slow(at, end, field, record, reader);
 }
 
-static const unsigned char *decode_nested_checked(struct evzmq__reader *reader,
-                                                  const struct evzmq__program *program,
-                                                  const unsigned char *at, const void **out)
+/* A map that has pairs. */
+static EVZMQ__INLINE int step_pairs(STEP_PARAMETERS, bool validate, bool values_are_str)
 {
-    return decode_into_arena(reader, program, at, out, true);
+    const unsigned char *const next = run_map(at, end, validate, values_are_str);
+    if (!EVZMQ__LIKELY(next != NULL)) {
+        return step_slow(at, end, field, record, reader);
+    }
+    *(struct evzmq_any *)(void *)(record + field->offset) =
+        (struct evzmq_any){at, (size_t)(next - at)};
+    NEXT_STEP(next);
 }
 
-static const unsigned char *decode_nested_unchecked(struct evzmq__reader *reader,
-                                                    const struct evzmq__program *program,
-                                                    const unsigned char *at, const void **out)
+static int step_float64(STEP_PARAMETERS)
 {
-    return decode_into_arena(reader, program, at, out, false);
+    if (!EVZMQ__LIKELY(end - at >= 9 && *at == 0xcb)) {
+        return step_slow(at, end, field, record, reader);
+    }
+    *(double *)(void *)(record + field->offset) =
+        evzmq__wire_bits_double(evzmq__wire_load64(at + 1));
+    NEXT_STEP(at + 9);
+}
+
+static int step_integer(STEP_PARAMETERS)
+{
+    if (!EVZMQ__LIKELY(end - at >= 9 && *at == 0xcf)) {
+        return step_slow(at, end, field, record, reader);
+    }
+    *(struct evzmq_integer *)(void *)(record + field->offset) =
+        (struct evzmq_integer){evzmq__wire_load64(at + 1), false};
+    NEXT_STEP(at + 9);
+}
+
+/* decode_inner() where that has to look closer. */
+EVZMQ__NOINLINE
+static int decode_inner_slow(struct evzmq__reader *reader, const struct evzmq__program *program,
+                             const unsigned char *at, void *record)
+{
+    if (has_prefix(program, at, (size_t)(reader->end - at))) {
+        if (!program->is_covered) {
+            memcpy(record, program->image, program->record_size);
+        }
+        return program->steps[0].run(begin_record(program, at, record), reader->end, program->steps,
+                                     record, reader);
+    }
+    at = evzmq__decode_record_slow(reader, program, at, record);
+    if (at == NULL) {
+        return fail(reader);
+    }
+    reader->at = at;
+    return 0;
+}
+
+/* A record that is not the outermost one. Gives its end as reader->at. */
+static EVZMQ__INLINE int decode_inner(struct evzmq__reader *reader,
+                                      const struct evzmq__program *program, const unsigned char *at,
+                                      const unsigned char *end, void *record)
+{
+    if (!EVZMQ__LIKELY((size_t)(end - at) >= program->whole_size_min && has_window(program, at))) {
+        return decode_inner_slow(reader, program, at, record);
+    }
+    return program->steps[0].run(begin_record(program, at, record), end, program->steps, record,
+                                 reader);
+}
+
+/* A record that is not nil, where the arena has to take more memory or the limit is reached. */
+EVZMQ__COLD
+static int step_record_slow(STEP_PARAMETERS)
+{
+    const struct evzmq__program *const program = field->as.program;
+    void *const inner = evzmq__reader_take(reader, at, program->record_size);
+    if (inner == NULL) {
+        return fail(reader);
+    }
+    *(const void **)(void *)(record + field->offset) = inner;
+    if (decode_inner(reader, program, at, end, inner) != 0) {
+        return -1;
+    }
+    NEXT_STEP(reader->at);
+}
+
+/* A record that is not nil. */
+EVZMQ__NOINLINE
+static int step_record_not_nil(STEP_PARAMETERS)
+{
+    const struct evzmq__program *const program = field->as.program;
+    void *inner = NULL;
+    if (!EVZMQ__LIKELY(program->record_cut <= reader->memory_left &&
+                       evzmq__arena_try_cut(reader->arena, program->record_size,
+                                            program->record_cut, &inner))) {
+        return step_record_slow(at, end, field, record, reader);
+    }
+    reader->memory_left -= program->record_cut;
+    *(const void **)(void *)(record + field->offset) = inner;
+    if (!EVZMQ__LIKELY(decode_inner(reader, program, at, end, inner) == 0)) {
+        return -1;
+    }
+    end = reader->end; /* which need not be kept over the call */
+    NEXT_STEP(reader->at);
+}
+
+static int step_record(STEP_PARAMETERS)
+{
+    if (EVZMQ__LIKELY(at != end) && EVZMQ__LIKELY(*at == EVZMQ__WIRE_NIL) &&
+        EVZMQ__LIKELY(field->is_nilable)) {
+        *(const void **)(void *)(record + field->offset) = NULL;
+        NEXT_STEP(at + 1);
+    }
+    return step_record_not_nil(at, end, field, record, reader);
+}
+
+/* The steps that look at text, each with the check and without. */
+
+EVZMQ__NOINLINE
+static int step_map_of_pairs_checked(STEP_PARAMETERS)
+{
+    return step_pairs(at, end, field, record, reader, true, false);
+}
+
+EVZMQ__NOINLINE
+static int step_map_of_pairs_unchecked(STEP_PARAMETERS)
+{
+    return step_pairs(at, end, field, record, reader, false, false);
+}
+
+static EVZMQ__INLINE int step_map(STEP_PARAMETERS, bool validate)
+{
+    if (EVZMQ__LIKELY(at != end) && EVZMQ__LIKELY(*at == 0x80)) {
+        *(struct evzmq_any *)(void *)(record + field->offset) = (struct evzmq_any){at, 1};
+        NEXT_STEP(at + 1);
+    }
+    return validate ? step_map_of_pairs_checked(at, end, field, record, reader)
+                    : step_map_of_pairs_unchecked(at, end, field, record, reader);
+}
+
+static int step_map_checked(STEP_PARAMETERS)
+{
+    return step_map(at, end, field, record, reader, true);
+}
+
+static int step_map_unchecked(STEP_PARAMETERS)
+{
+    return step_map(at, end, field, record, reader, false);
+}
+
+static int step_str_map_checked(STEP_PARAMETERS)
+{
+    return step_pairs(at, end, field, record, reader, true, true);
+}
+
+static int step_str_map_unchecked(STEP_PARAMETERS)
+{
+    return step_pairs(at, end, field, record, reader, false, true);
+}
+
+static int step_str_checked(STEP_PARAMETERS)
+{
+    return step_str(at, end, field, record, reader, false, true);
+}
+
+static int step_str_unchecked(STEP_PARAMETERS)
+{
+    return step_str(at, end, field, record, reader, false, false);
+}
+
+static int step_choice_checked(STEP_PARAMETERS)
+{
+    return step_str(at, end, field, record, reader, true, true);
+}
+
+static int step_choice_unchecked(STEP_PARAMETERS)
+{
+    return step_str(at, end, field, record, reader, true, false);
+}
+
+void evzmq__link_steps(struct evzmq__program *program, bool validate, bool is_root)
+{
+    static const struct {
+        evzmq__step_run checked;
+        evzmq__step_run unchecked;
+    } runs[] = {
+        [EVZMQ__PATH_STR] = {step_str_checked, step_str_unchecked},
+        [EVZMQ__PATH_CHOICE] = {step_choice_checked, step_choice_unchecked},
+        [EVZMQ__PATH_MAP] = {step_map_checked, step_map_unchecked},
+        [EVZMQ__PATH_STR_MAP] = {step_str_map_checked, step_str_map_unchecked},
+        [EVZMQ__PATH_FLOAT64] = {step_float64, step_float64},
+        [EVZMQ__PATH_INTEGER] = {step_integer, step_integer},
+        [EVZMQ__PATH_RECORD] = {step_record, step_record},
+        [EVZMQ__PATH_END] = {step_end_inner, step_end_inner},
+        [EVZMQ__PATH_SPAN] = {step_slow, step_slow},
+        [EVZMQ__PATH_OTHER] = {step_slow, step_slow},
+    };
+    for (struct evzmq__field_step *field = program->steps;; field++) {
+        field->run = validate ? runs[field->path].checked : runs[field->path].unchecked;
+        if (field->path == EVZMQ__PATH_END) {
+            field->run = is_root ? step_end : step_end_inner;
+            return;
+        }
+    }
 }
 
 const unsigned char *evzmq__decode_record(struct evzmq__reader *reader,
                                           const struct evzmq__program *program,
                                           const unsigned char *at, void *record)
 {
-    return reader->validate_utf8 ? decode_inner(reader, program, at, record, true)
-                                 : decode_inner(reader, program, at, record, false);
+    return decode_inner(reader, program, at, reader->end, record) == 0 ? reader->at : NULL;
 }
 
-static EVZMQ__INLINE void init_reader(struct evzmq__reader *reader,
-                                      const struct evzmq__schema_state *schema,
-                                      const unsigned char *end, struct evzmq_arena *arena)
+/* A reader lies in the arena: so it needs no frame on the stack, and the steps can be jumped to. */
+static EVZMQ__INLINE struct evzmq__reader *make_reader(const struct evzmq__schema_state *schema,
+                                                       const unsigned char *start, size_t size,
+                                                       struct evzmq_arena *arena,
+                                                       const void **out_value, bool is_prefix,
+                                                       struct evzmq_decode_error *out_error)
 {
-    reader->end = end; /* the fault is set where there is one */
-    reader->validate_utf8 = schema->validate_utf8;
-    reader->depth_max = schema->depth_max;
+    _Static_assert(sizeof(struct evzmq__reader) <= sizeof(arena->scratch), "the reader has room");
+    struct evzmq__reader *const reader = (void *)arena->scratch;
+    reader->start = start;
+    reader->end = start + size;
+    reader->rules = &schema->rules;
     reader->arena = arena;
+    reader->is_prefix = is_prefix;
+    reader->out_value = out_value;
+    reader->out_error = out_error; /* the fault is set where there is one */
+    return reader;
 }
 
-/* Ends a decode that did not come to the end of the bytes: tells what was wrong. */
-EVZMQ__COLD
-static int fail(struct evzmq__reader *reader, const unsigned char *at,
-                struct evzmq_decode_error *out_error)
-{
-    if (at != NULL) {
-        (void)evzmq__reader_fail(reader, EVZMQ_DECODE_TRAILING, at);
-    }
-    out_error->kind = reader->fault_kind;
-    out_error->offset = (size_t)(reader->fault - reader->start);
-    return -1;
-}
-
-/* Decodes what has not the usual prefix or for which the arena has to take more memory. Without
- * `out_used` the value has to be all that is there. */
+/* Decodes what has not the usual prefix or for which the arena has to take more memory. */
 EVZMQ__NOINLINE
 static int decode_slow(const struct evzmq__schema_state *schema, const void *data, size_t size,
-                       struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                       struct evzmq_arena *arena, const void **out_value, bool is_prefix,
                        struct evzmq_decode_error *out_error)
 {
     static const unsigned char nothing[1] = {0};
     const struct evzmq__program *const root = schema->root;
     const unsigned char *const start = size == 0 ? nothing : data;
-    struct evzmq__reader reader;
-    init_reader(&reader, schema, start + size, arena);
-    reader.memory_left = schema->memory_max;
-    reader.start = start;
-    void *const value = evzmq__reader_take(&reader, start, root->record_size);
-    const unsigned char *const at =
-        value == NULL ? NULL : evzmq__decode_record(&reader, root, start, value);
-    if (out_used == NULL ? at != reader.end : at == NULL) {
-        return fail(&reader, at, out_error);
+    struct evzmq__reader *const reader =
+        make_reader(schema, start, size, arena, out_value, is_prefix, out_error);
+    reader->memory_left = schema->memory_max;
+    void *const value = evzmq__reader_take(reader, start, root->record_size);
+    if (value == NULL) {
+        return fail(reader);
     }
-    if (out_used != NULL) {
-        *out_used = (size_t)(at - start);
+    if (decode_inner_slow(reader, root, start, value) != 0) {
+        return -1;
     }
-    *out_value = value;
-    return 0;
+    /* The last step of the root has told of the value unless that has an unusual form. */
+    return step_end(reader->at, reader->end, NULL, value, reader);
 }
 
 static EVZMQ__INLINE int decode(const struct evzmq__schema_state *schema, const void *data,
                                 size_t size, struct evzmq_arena *arena, const void **out_value,
-                                size_t *out_used, struct evzmq_decode_error *out_error,
-                                bool validate)
+                                bool is_prefix, struct evzmq_decode_error *out_error)
 {
     const struct evzmq__program *const root = schema->root;
     const unsigned char *const start = data;
     void *value;
     if (!EVZMQ__LIKELY(size >= schema->window_size_min && has_window(root, start) &&
                        evzmq__arena_try_cut(arena, root->record_size, root->record_cut, &value))) {
-        return decode_slow(schema, data, size, arena, out_value, out_used, out_error);
+        return decode_slow(schema, data, size, arena, out_value, is_prefix, out_error);
     }
-    const unsigned char *const end = start + size;
-    struct evzmq__reader reader;
-    init_reader(&reader, schema, end, arena);
-    reader.memory_left = schema->memory_left;
-    reader.start = start;
-    const unsigned char *const first = begin_record(root, start, value);
-    const unsigned char *const at = run(&reader, root, first, end, value, validate);
-    if (!EVZMQ__LIKELY(out_used == NULL ? at == end : at != NULL)) {
-        return fail(&reader, at, out_error);
-    }
-    if (out_used != NULL) {
-        *out_used = (size_t)(at - start);
-    }
-    *out_value = value;
-    return 0;
+    struct evzmq__reader *const reader =
+        make_reader(schema, start, size, arena, out_value, is_prefix, out_error);
+    reader->memory_left = schema->memory_left;
+    return root->steps[0].run(begin_record(root, start, value), start + size, root->steps, value,
+                              reader);
 }
 
-EVZMQ__NOINLINE
-static int decode_checked(const struct evzmq__schema_state *schema, const void *data, size_t size,
-                          struct evzmq_arena *arena, const void **out_value,
-                          struct evzmq_decode_error *out_error)
+int evzmq__schema_decode_whole(const void *state, const void *data, size_t size,
+                               struct evzmq_arena *arena, const void **out_value,
+                               struct evzmq_decode_error *out_error)
 {
-    return decode(schema, data, size, arena, out_value, NULL, out_error, true);
-}
-
-EVZMQ__NOINLINE
-static int decode_unchecked(const struct evzmq__schema_state *schema, const void *data, size_t size,
-                            struct evzmq_arena *arena, const void **out_value,
-                            struct evzmq_decode_error *out_error)
-{
-    return decode(schema, data, size, arena, out_value, NULL, out_error, false);
+    return decode(state, data, size, arena, out_value, false, out_error);
 }
 
 int evzmq__schema_decode(const void *state, const void *data, size_t size,
                          struct evzmq_arena *arena, const void **out_value,
                          struct evzmq_decode_error *out_error)
 {
-    const struct evzmq__schema_state *const schema = state;
-    return schema->validate_utf8
-               ? decode_checked(schema, data, size, arena, out_value, out_error)
-               : decode_unchecked(schema, data, size, arena, out_value, out_error);
-}
-
-EVZMQ__NOINLINE
-static int decode_prefix_checked(const struct evzmq__schema_state *schema, const void *data,
-                                 size_t size, struct evzmq_arena *arena, const void **out_value,
-                                 size_t *out_used, struct evzmq_decode_error *out_error)
-{
-    return decode(schema, data, size, arena, out_value, out_used, out_error, true);
-}
-
-EVZMQ__NOINLINE
-static int decode_prefix_unchecked(const struct evzmq__schema_state *schema, const void *data,
-                                   size_t size, struct evzmq_arena *arena, const void **out_value,
-                                   size_t *out_used, struct evzmq_decode_error *out_error)
-{
-    return decode(schema, data, size, arena, out_value, out_used, out_error, false);
+    *out_error = (struct evzmq_decode_error){EVZMQ_DECODE_NOMEM, 0};
+    return evzmq__schema_decode_whole(state, data, size, arena, out_value, out_error);
 }
 
 int evzmq__schema_decode_prefix(const void *state, const void *data, size_t size,
                                 struct evzmq_arena *arena, const void **out_value, size_t *out_used,
                                 struct evzmq_decode_error *out_error)
 {
-    const struct evzmq__schema_state *const schema = state;
-    return schema->validate_utf8
-               ? decode_prefix_checked(schema, data, size, arena, out_value, out_used, out_error)
-               : decode_prefix_unchecked(schema, data, size, arena, out_value, out_used, out_error);
+    *out_error = (struct evzmq_decode_error){EVZMQ_DECODE_NOMEM, 0};
+    if (decode(state, data, size, arena, out_value, true, out_error) != 0) {
+        return -1;
+    }
+    const struct evzmq__reader *const reader = (const void *)arena->scratch;
+    *out_used = (size_t)(reader->at - reader->start);
+    return 0;
 }

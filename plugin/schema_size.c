@@ -60,7 +60,8 @@ static size_t size_span(const struct evzmq__schema_state *state, unsigned kind,
         return any->data == NULL && any->size == 0 ? 1 : fail(EINVAL);
     }
     const unsigned char *const start = any->data;
-    struct evzmq__reader reader = {.end = start + any->size, .depth_max = state->depth_max};
+    const struct evzmq__read_rules rules = {state->rules.depth_max, false};
+    struct evzmq__reader reader = {.end = start + any->size, .rules = &rules};
     return evzmq__read_span(&reader, start, (enum evzmq_kind)kind) == reader.end ? any->size
                                                                                  : fail(EINVAL);
 }

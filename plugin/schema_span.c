@@ -57,8 +57,8 @@ const unsigned char *evzmq__read_str_slow(struct evzmq__reader *reader, const un
     }
     out->data = (const char *)payload;
     out->size = head.size;
-    return reader->validate_utf8 ? evzmq__read_utf8(reader, payload, head.size)
-                                 : payload + head.size;
+    return reader->rules->validate_utf8 ? evzmq__read_utf8(reader, payload, head.size)
+                                        : payload + head.size;
 }
 
 const unsigned char *evzmq__read_array_head_slow(struct evzmq__reader *reader,
@@ -93,7 +93,7 @@ const unsigned char *evzmq__read_map_head_slow(struct evzmq__reader *reader,
 
 const unsigned char *evzmq__read_skip(struct evzmq__reader *reader, const unsigned char *at)
 {
-    const struct evzmq__scan_limits limits = {reader->depth_max, SIZE_MAX, false};
+    const struct evzmq__scan_limits limits = {reader->rules->depth_max, SIZE_MAX, false};
     struct evzmq__scan_result result;
     struct evzmq_decode_error error;
     if (evzmq__scan(at, (size_t)(reader->end - at), &limits, &result, &error) != 0) {
@@ -156,7 +156,7 @@ static const unsigned char *open_container(struct evzmq__reader *reader, const u
     if (count > 0 && awaited + count > (size_t)(reader->end - next)) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_TRUNCATED, at);
     }
-    if (depth >= reader->depth_max) {
+    if (depth >= reader->rules->depth_max) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_DEPTH, at);
     }
     if (is_map && is_key) {
@@ -229,8 +229,8 @@ const unsigned char *evzmq__read_pairs(struct evzmq__reader *reader, const unsig
         if (at == NULL) {
             return NULL;
         }
-        const struct evzmq__pairs rest =
-            evzmq__pass_pairs(at, reader->end, count - 1, reader->validate_utf8, values_are_str);
+        const struct evzmq__pairs rest = evzmq__pass_pairs(
+            at, reader->end, count - 1, reader->rules->validate_utf8, values_are_str);
         at = rest.at;
         count = rest.count;
     }
@@ -246,11 +246,11 @@ const unsigned char *evzmq__read_map(struct evzmq__reader *reader, const unsigne
     if (at == NULL) {
         return NULL;
     }
-    if (depth >= reader->depth_max) {
+    if (depth >= reader->rules->depth_max) {
         return evzmq__reader_fail(reader, EVZMQ_DECODE_DEPTH, start);
     }
     const struct evzmq__pairs rest =
-        evzmq__pass_pairs(at, reader->end, count, reader->validate_utf8, values_are_str);
+        evzmq__pass_pairs(at, reader->end, count, reader->rules->validate_utf8, values_are_str);
     return evzmq__read_pairs(reader, rest.at, rest.count, depth, values_are_str);
 }
 

@@ -478,15 +478,61 @@ static void an_arena_without_memory_is_no_fault_of_the_message(void **state)
     struct evzmq_codec *const codec = codec_of(&evzmq_record_stream_chunk_schema, 0, 0);
     struct evzmq_arena *const empty = evzmq_arena_new();
     const void *value = NULL;
+    struct evzmq_decode_error error = {EVZMQ_DECODE_UTF8, 7};
     assert_non_null(empty);
     allocator_fail_at(1);
-    assert_int_equal(evzmq_codec_decode(codec, "\x91\xacstream_chunk", 14, empty, &value, NULL),
+    assert_int_equal(evzmq_codec_decode(codec, "\x91\xacstream_chunk", 14, empty, &value, &error),
                      -1);
     assert_int_equal(errno, ENOMEM);
+    assert_int_equal(error.kind, EVZMQ_DECODE_UTF8);
+    assert_int_equal(error.offset, 7);
+    allocator_fail_at(1);
+    assert_int_equal(evzmq_codec_get_methods(codec)->decode(evzmq_codec_get_state(codec),
+                                                            "\x91\xacstream_chunk", 14, empty,
+                                                            &value, &error),
+                     -1);
+    assert_int_equal(error.kind, EVZMQ_DECODE_NOMEM);
+    assert_null(value);
     assert_int_equal(evzmq_codec_decode(codec, "\x91\xacstream_chunk", 14, empty, &value, NULL), 0);
     evzmq_arena_free(empty);
     evzmq_codec_free(codec);
     allocator_remove();
+}
+
+/* evzmq_codec_decode() does not go by way of the method, so both have to be looked at. */
+static void the_method_of_a_codec_tells_what_the_call_tells(void **state)
+{
+    (void)state;
+    static const char whole[] = "\x96\xacquery_result\xa1q\x94\xafTextModelOutput\xa4text\xc0\xc0"
+                                "\x80\xc0\xcf\x00\x00\x00\x00\x00\x00\x00\x07";
+    const size_t size = sizeof(whole) - 1;
+    struct evzmq_codec *const codec = codec_of(&evzmq_record_query_result_schema, 0, 0);
+    const struct evzmq_codec_methods *const methods = evzmq_codec_get_methods(codec);
+    char bytes[sizeof(whole)];
+    for (size_t i = 0; i < 3 * size; i++) {
+        /* Cut short, with a byte after it, and with each byte changed. */
+        memcpy(bytes, whole, sizeof(whole));
+        const size_t used = i < size ? i : i == size ? size + 1 : size;
+        if (i > size) {
+            bytes[(i - size - 1) % size] ^= i > 2 * size ? '\x01' : '\x7f';
+        }
+        const void *values[2] = {NULL, NULL};
+        struct evzmq_decode_error errors[2] = {{EVZMQ_DECODE_OK, 0}, {EVZMQ_DECODE_OK, 0}};
+        const int called = evzmq_codec_decode(codec, bytes, used, arena, &values[0], &errors[0]);
+        const int result = methods->decode(evzmq_codec_get_state(codec), bytes, used, arena,
+                                           &values[1], &errors[1]);
+        assert_int_equal(result, called);
+        assert_true((values[0] != NULL) == (called == 0));
+        assert_true((values[1] != NULL) == (called == 0));
+        if (called != 0) {
+            assert_int_equal(errors[1].kind, errors[0].kind);
+            assert_int_equal(errors[1].offset, errors[0].offset);
+            assert_int_not_equal(errors[0].kind, EVZMQ_DECODE_OK);
+        }
+        assert_true(i > size || called != 0);
+        evzmq_arena_reset(arena);
+    }
+    evzmq_codec_free(codec);
 }
 
 static void a_message_gives_its_record_and_which_it_is(void **state)
@@ -564,6 +610,7 @@ int main(void)
         cmocka_unit_test(a_value_that_grew_since_it_was_measured_is_not_written_past_the_buffer),
         cmocka_unit_test(steady_decoding_and_encoding_allocate_nothing),
         cmocka_unit_test(an_arena_without_memory_is_no_fault_of_the_message),
+        cmocka_unit_test(the_method_of_a_codec_tells_what_the_call_tells),
         cmocka_unit_test(a_message_gives_its_record_and_which_it_is),
         cmocka_unit_test(tags_of_any_length_are_compared_to_their_ends),
     };

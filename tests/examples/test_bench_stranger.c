@@ -187,8 +187,10 @@ static const char *const bare[] = {"--against", "bare", NULL};
 
 static void an_undecodable_message_ends_echo_bench_with_status_1(void **state)
 {
-    bench_with_stranger(*state, msgpack, "\xc1", 1, "StreamChunk, 32 chars, evzmq, one record a message: undecodable");
-    bench_with_stranger(*state, typed, "\xc1", 1, "StreamChunk, 32 chars, evzmq, one record a message: undecodable");
+    bench_with_stranger(*state, msgpack, "\xc1", 1,
+                        "StreamChunk, 32 chars, evzmq, one record a message: undecodable");
+    bench_with_stranger(*state, typed, "\xc1", 1,
+                        "StreamChunk, 32 chars, evzmq, one record a message: undecodable");
 }
 
 static void another_record_ends_echo_bench_with_status_1(void **state)

@@ -103,6 +103,14 @@ void probe_attach(struct fixture *f, struct probe *p, void *zmq_socket, unsigned
     probe_setcb(p);
 }
 
+void probe_take_time(struct probe *p)
+{
+    const struct evzmq_budget budget = {
+        .size = sizeof budget, .read_usec = 60000000, .write_usec = 60000000};
+
+    assert_ok(evzmq_socket_set_budget(p->socket, &budget));
+}
+
 void probe_enable(struct probe *p, short events)
 {
     assert_ok(evzmq_socket_enable(p->socket, events));

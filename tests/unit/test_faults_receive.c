@@ -336,6 +336,7 @@ static void wrong_state_while_receiving_ends_the_drain_and_is_no_error(void **st
     void *peer = NULL;
     void *pull = receiver_new(f, &p, &peer);
 
+    probe_take_time(&p);
     faults_begin(pull);
     faults_plan(FAULT_RECV, 1, 1, EFSM);
     peer_send_text(peer, "a");

@@ -45,6 +45,7 @@ static void deaf_setup(struct deaf *d, struct fixture *f)
         peer_connect(d->peers[i], endpoint);
     }
     probe_attach(f, &d->p, d->router, 0);
+    probe_take_time(&d->p);
     probe_enable(&d->p, EV_READ);
     fixture_glance(f);
     for (int i = 0; i < 2; i++) {

@@ -7,6 +7,7 @@
 #include <evzmq/message.h>
 #include <evzmq/monitor.h>
 #include <evzmq/msgpack.h>
+#include <evzmq/packing.h>
 #include <evzmq/pool.h>
 #include <evzmq/poster.h>
 #include <evzmq/pubsub.h>
@@ -64,6 +65,8 @@ bool round_trip()
     evzmq_socket *out = evzmq_socket_new(base, push, EVZMQ_OPT_CLOSE_ON_FREE);
     evzmq_socket_set_codec(in, codec);
     evzmq_socket_set_codec(out, codec);
+    evzmq_socket_set_packing(out, 4096, 1000);
+    evzmq_socket_set_unpacking(in, 1);
     evzmq_socket_setcb(in, on_reading, nullptr, nullptr, base);
     evzmq_socket_enable(in, EV_READ);
     reading value{};
