@@ -32,12 +32,12 @@
  * - The high water mark of ZeroMQ counts messages and knows nothing of their size: 1000 frames of
  * 1 MiB are 1 GiB. So a packing socket counts the memory of the frames that libzmq has and not yet
  * released, and hands over no more than EVZMQ_PACKING_IN_FLIGHT_FRAMES times the size of a frame,
- * or EVZMQ_PACKING_IN_FLIGHT_MIN where that is more; further frames wait in the output queue. A
- * record that a receiver of the same process keeps (inproc, evzmq_message_take()) holds its frame,
- * which counts meanwhile. Frames of fewer than EVZMQ_ZERO_COPY_MIN bytes are copied into messages
- * of their own size and count for the high water mark alone. So do all frames of PUB and XPUB,
- * which must not wait for their slowest subscriber: set ZMQ_SNDHWM there with the size of a frame
- * in mind.
+ * or EVZMQ_PACKING_IN_FLIGHT_MIN where that is more; further frames wait in the output queue (a
+ * frame larger than that, of one record, goes when at most half of it is under way). A record that
+ * a receiver of the same process keeps (inproc, evzmq_message_take()) holds its frame, which counts
+ * meanwhile. Frames of fewer than EVZMQ_ZERO_COPY_MIN bytes are copied into messages of their own
+ * size and count for the high water mark alone. So do all frames of PUB and XPUB, which must not
+ * wait for their slowest subscriber: set ZMQ_SNDHWM there with the size of a frame in mind.
  *
  * Memory of frames is recycled; beyond what may be in flight it is given back. libzmq releases it
  * on its I/O threads, also after the socket and the event base are gone: with

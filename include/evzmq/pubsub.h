@@ -442,7 +442,8 @@ EVZMQ_API int evzmq_subscriber_set_codec(struct evzmq_subscriber *subscriber,
 /**
  * Sets what tells the topics of records in shared batches. With it those records are filtered by
  * the subscriptions and conflated by topic like all others; without it, and where it cannot tell,
- * all are delivered under the topic "batch", and conflate as if that were one topic.
+ * all are delivered under the topic "batch", and conflate as if that were one topic: such a record
+ * may then come after a newer one of its topic that was sent alone.
  *
  * Thread: loop. Callbacks: yes; the change applies from the next record on.
  *

@@ -183,7 +183,8 @@ EVZMQ_API struct evzmq_socket *evzmq_requester_get_socket(const struct evzmq_req
  * numbers and the deadlines, and that a reply callback needs in order to ask again.
  *
  * A request that ZeroMQ does not take at once waits in the requester, in order, and is sent when it
- * does. One that ends before is not sent any more.
+ * does. One that ends before is not sent any more; but the first of those that wait may lie in the
+ * socket's output queue already, and is sent all the same.
  *
  * Thread: loop. Callbacks: yes. Runs no callback itself.
  *
