@@ -244,6 +244,17 @@ static int parse_body(const char *data, size_t size, bool at_end, struct web_ans
     return 1;
 }
 
+/* As strndup(), for bytes that nothing ends. */
+static char *copy_text(const char *data, size_t size)
+{
+    char *const text = malloc(size + 1);
+
+    assert_non_null(text);
+    memcpy(text, data, size);
+    text[size] = '\0';
+    return text;
+}
+
 int web_parse(const char *data, size_t size, bool is_head, bool at_end, struct web_answer *out)
 {
     const char *end = memmem(data, size, "\r\n\r\n", 4);
@@ -251,9 +262,9 @@ int web_parse(const char *data, size_t size, bool is_head, bool at_end, struct w
         return size >= 5 && memcmp(data, "HTTP/", 5) != 0 ? -1 : 0;
     }
     const size_t head_size = (size_t)(end - data) + 4;
-    *out = (struct web_answer){
-        .used = head_size, .head = strndup(data, head_size), .body = malloc(size - head_size + 1)};
-    assert_non_null(out->head);
+    *out = (struct web_answer){.used = head_size,
+                               .head = copy_text(data, head_size),
+                               .body = malloc(size - head_size + 1)};
     assert_non_null(out->body);
     int result = -1;
     if (sscanf(out->head, "HTTP/1.%*1d %d ", &out->status) == 1) {
