@@ -15,6 +15,7 @@
 #include <evzmq/msgpack.h>
 
 #include "record_fields.h"
+#include "schema_codec.h"
 #include "vectors.h"
 
 /*
@@ -118,30 +119,6 @@ static const struct {
     {"ReadySignal", "empty", EVZMQ_DECODE_TRUNCATED, 0},
     {"ReadySignal", "trailing", EVZMQ_DECODE_TRAILING, 1},
 };
-
-static struct evzmq_arena *arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena = evzmq_arena_new();
-    return arena == NULL ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    evzmq_arena_free(arena);
-    return 0;
-}
-
-static struct evzmq_codec *codec_of(const struct evzmq_schema *schema, int skip_utf8)
-{
-    const struct evzmq_schema_options options = {sizeof(options), 0, 0, skip_utf8};
-    struct evzmq_codec *const codec = evzmq_schema_codec_new(schema, &options);
-    assert_non_null(codec);
-    return codec;
-}
 
 static void assert_encodes_to(const struct evzmq_codec *codec, const void *value,
                               const unsigned char *bytes, size_t size)

@@ -15,6 +15,8 @@
 #include <evzmq/cursor.h>
 #include <evzmq/schema.h>
 
+#include "schema_codec.h"
+
 struct text {
     struct evzmq_str str;
 };
@@ -33,30 +35,6 @@ static const struct evzmq_field labels_fields[] = {
 };
 static const struct evzmq_schema labels_schema =
     EVZMQ_SCHEMA(struct labels, ARRAY, NULL, labels_fields);
-
-static struct evzmq_arena *arena;
-
-static int set_up(void **state)
-{
-    (void)state;
-    arena = evzmq_arena_new();
-    return arena == NULL ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    evzmq_arena_free(arena);
-    return 0;
-}
-
-static struct evzmq_codec *codec_of(const struct evzmq_schema *schema, int skip_utf8)
-{
-    const struct evzmq_schema_options options = {sizeof(options), 0, 0, skip_utf8};
-    struct evzmq_codec *const codec = evzmq_schema_codec_new(schema, &options);
-    assert_non_null(codec);
-    return codec;
-}
 
 /* Appends the shortest form of a str of x below 64 KiB and gives where its bytes begin. */
 static size_t append_str(unsigned char *bytes, size_t *size, size_t length)

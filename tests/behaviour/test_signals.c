@@ -59,7 +59,8 @@ static void ticks_end(void)
     assert_true(atomic_load(&signals_seen) > 0);
 }
 
-/* Every 50 microseconds to the thread that runs the loop, for a minute at the most. */
+/* Every 50 microseconds to the thread that runs the loop, for a minute at the most. The pause is
+ * the interval of the signals: nothing is waited for. */
 static void *storm(void *arg)
 {
     const struct timespec pause = {0, 50000};
