@@ -343,7 +343,7 @@ static void read_and_fork(struct probe *p, struct evzmq_message *message)
     if (forked == 0) {
         reads_in_child++;
     } else if (p->reads == 1) {
-        forked = fork();
+        forked = quiet_fork();
     }
 }
 

@@ -463,7 +463,7 @@ static void processes_that_come_and_go_in_one_place_do_not_disturb_each_other(vo
     (void)state;
     place_make(place);
     for (size_t i = 0; i < CHILDREN; i++) {
-        children[i] = fork();
+        children[i] = quiet_fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
             (void)alarm(50);

@@ -419,7 +419,7 @@ static void of_processes_that_fight_for_one_path_one_at_a_time_has_it(void **sta
     place_make(place);
     (void)endpoint_in(place, "p", endpoint);
     for (size_t i = 0; i < CHILDREN; i++) {
-        children[i] = fork();
+        children[i] = quiet_fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
             (void)alarm(50);

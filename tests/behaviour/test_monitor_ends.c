@@ -262,7 +262,7 @@ static void fork_once(struct watch *w, const struct evzmq_monitor_event *event)
 {
     (void)event;
     if (w->all == 1) {
-        forked = fork();
+        forked = quiet_fork();
     }
 }
 

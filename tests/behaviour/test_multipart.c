@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
+
 #define MANY 300
 
 static void read_many_parts(struct probe *p, struct evzmq_message *message)
@@ -207,7 +209,7 @@ static void a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it(void
 
     for (int i = 0; i < SENDERS; i++) { /* Before this process has threads. */
         assert_int_equal(pipe(pipes[i]), 0);
-        children[i] = fork();
+        children[i] = quiet_fork();
         if (children[i] == 0) {
             send_until_killed(pipes[i][0], (uint64_t)i);
         }

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "packed.h"
 
 #define PYTHON "/usr/bin/python3"
@@ -21,7 +22,7 @@ static pid_t start(const char *endpoint)
 {
     char count[16];
     (void)snprintf(count, sizeof(count), "%d", COUNT);
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)execl(PYTHON, PYTHON, SCRIPT, endpoint, endpoint == NULL ? NULL : count,

@@ -14,6 +14,8 @@
 
 #include <evzmq/msgpack.h>
 
+#include "child.h"
+
 static void a_request_to_a_worker_is_answered_by_that_worker(void **state)
 {
     struct fixture *const f = *state;
@@ -434,7 +436,7 @@ static void sixty_four_workers_work_on_one_pool(void **state)
 static int child_status(int (*function)(void *arg), void *arg)
 {
     int status = 0;
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
 
     assert_true(child >= 0);
     if (child == 0) {

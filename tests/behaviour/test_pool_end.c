@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
+
 static void shutdown_lets_workers_answer_what_they_were_asked(void **state)
 {
     struct fixture *const f = *state;
@@ -279,7 +281,7 @@ when_the_main_process_is_killed_its_workers_end_within_a_second_and_the_next_wor
 
     crew_open_context(f, &crew);
     assert_int_equal(pipe(fds), 0);
-    child = fork();
+    child = quiet_fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)close(fds[0]);

@@ -13,6 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
+
 /* Opens a pool whose losses show soon. */
 static void open_keen(struct fixture *f, struct crew *crew, unsigned n_workers, const char *kind,
                       unsigned restarts)
@@ -302,7 +304,7 @@ static void sigchld_and_other_children_are_left_alone(void **state)
 
     (void)signal(SIGCHLD, on_sigchld);
     assert_int_equal(sigaction(SIGCHLD, NULL, &before), 0);
-    child = fork();
+    child = quiet_fork();
     if (child == 0) {
         _exit(5);
     }
@@ -386,7 +388,7 @@ static pid_t start_stranger(const struct crew *crew, unsigned worker)
 {
     const struct evzmq_pool_options options = crew_options("echo");
     const char *const connection = evzmq_pool_get_connection(crew->pool, worker);
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
 
     assert_true(child >= 0);
     if (child == 0) {
@@ -441,7 +443,7 @@ static pid_t forked; /* 0 in the child, -1 before. */
 static void fork_once(struct crew *crew, const struct evzmq_pool_event *event)
 {
     if (event->type == EVZMQ_POOL_EVENT_WRITABLE && crew->events[EVZMQ_POOL_EVENT_WRITABLE] == 1) {
-        forked = fork();
+        forked = quiet_fork();
     }
 }
 

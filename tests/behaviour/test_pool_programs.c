@@ -110,7 +110,7 @@ static void program_start(struct program *program, const char *directory)
     int out[2];
 
     assert_int_equal(pipe(in) | pipe(out), 0);
-    program->pid = fork();
+    program->pid = quiet_fork();
     assert_true(program->pid >= 0);
     if (program->pid == 0) {
         const struct evzmq_pool_options options = crew_options("echo");

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "proxy.h"
 
 static void the_same_pool_works_over_tcp(void **state)
@@ -298,7 +299,7 @@ static pid_t start_there(const struct space *space, const struct crew *crew, uns
 {
     const struct evzmq_pool_options options = crew_options("echo");
     const char *const connection = evzmq_pool_get_connection(crew->pool, worker);
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
 
     assert_true(child >= 0);
     if (child == 0) {

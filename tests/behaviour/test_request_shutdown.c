@@ -211,7 +211,7 @@ static void fork_once(struct asker *a, int64_t number, int error, struct evzmq_m
     (void)error;
     (void)reply;
     if (a->ended == 1) {
-        forked = fork();
+        forked = quiet_fork();
     }
 }
 

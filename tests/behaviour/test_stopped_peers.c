@@ -47,10 +47,10 @@ static void receive_all(void *arg)
 static pid_t open_stopped(struct fixture *f, struct probe *p, unsigned options)
 {
     static char bytes[SIZE];
-    void *const push = peer_new(f, ZMQ_PUSH);
     char endpoint[ENDPOINT_SIZE];
-    size_t before = 0;
     const pid_t child = child_start(receive_all, NULL, endpoint);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    size_t before = 0;
     int status = 0;
 
     peer_set_int(push, ZMQ_SNDHWM, 1);

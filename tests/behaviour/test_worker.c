@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
+
 /* A main side: three sockets and their endpoints; and what a worker told. */
 struct office {
     struct fixture *f;
@@ -355,7 +357,7 @@ static void what_is_no_connection_is_refused(void **state)
     struct office o = {0};
     char gone[1100];
     int status = 0;
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
 
     if (child == 0) {
         _exit(0);
@@ -406,7 +408,7 @@ static void in_a_forked_child_a_worker_is_refused_and_its_free_harms_nobody(void
     pid_t child = 0;
 
     open_office(f, &o, 0);
-    child = fork();
+    child = quiet_fork();
     assert_true(child >= 0);
     if (child == 0) {
         (void)alarm(30);

@@ -20,6 +20,8 @@
 
 #include <zmq.h>
 
+#include "child.h"
+
 #define PATH_SIZE 128
 #define ARGUMENTS_MAX 16
 /* How often a stranger looks for a new measurement. */
@@ -41,7 +43,7 @@ static void program_start(struct program *program, const char *const *arguments)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    program->pid = fork();
+    program->pid = quiet_fork();
     assert_true(program->pid >= 0);
     if (program->pid == 0) {
         const int null = open("/dev/null", O_RDWR);

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
+
 #define REQUESTS_PER_WORKER 32 /* as in the gateway */
 
 static void a_full_queue_gets_503_and_when_to_try_again(void **state)
@@ -245,7 +247,7 @@ static void a_flood_of_connections_leaves_time_for_a_request(void **state)
     gateway_start_one(&server);
     web_connect(&client, &server);
     for (int i = 0; i < PROCESSES; i++) {
-        flood[i] = fork();
+        flood[i] = quiet_fork();
         assert_true(flood[i] >= 0);
         while (flood[i] == 0 && !web_refuses(&server)) {
         }

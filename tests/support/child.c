@@ -6,7 +6,9 @@
 
 #include "support.h"
 
+#include <dirent.h>
 #include <grp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +30,57 @@ static void begin(void)
 #endif
 }
 
+#if defined(__linux__)
+/* Whether a thread of this process sleeps (or is gone). */
+static int sleeps(const char *thread)
+{
+    char path[64];
+    char text[256];
+    FILE *file = NULL;
+    const char *state = NULL;
+    size_t size = 0;
+
+    (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+    file = fopen(path, "r");
+    if (file == NULL) {
+        return 1;
+    }
+    size = fread(text, 1, sizeof text - 1, file);
+    (void)fclose(file);
+    text[size] = '\0';
+    state = strrchr(text, ')'); /* What stands before it is a name of any characters. */
+    return state == NULL || strncmp(state, ") S", 3) == 0;
+}
+
+static int others_sleep(void)
+{
+    DIR *const threads = opendir("/proc/self/task");
+    const struct dirent *thread = NULL;
+    int asleep = 1;
+
+    while (threads != NULL && asleep && (thread = readdir(threads)) != NULL) {
+        if (thread->d_name[0] != '.' && strtol(thread->d_name, NULL, 10) != getpid()) {
+            asleep = sleeps(thread->d_name);
+        }
+    }
+    if (threads != NULL) {
+        (void)closedir(threads);
+    }
+    return asleep;
+}
+#endif
+
+pid_t quiet_fork(void)
+{
+#if defined(__linux__)
+    /* Bounded: threads that never sleep are the test's own choice. */
+    for (int tries = 0; tries < 20000 && !others_sleep(); tries++) {
+        (void)sched_yield();
+    }
+#endif
+    return fork();
+}
+
 static int wait_for(pid_t child)
 {
     int status = 0;
@@ -40,7 +93,7 @@ static int wait_for(pid_t child)
 
 static void run_as(void (*function)(void *arg), void *arg, uid_t user)
 {
-    const pid_t child = fork();
+    const pid_t child = quiet_fork();
 
     assert_true(child >= 0);
     if (child == 0) {
@@ -75,7 +128,7 @@ pid_t child_start(void (*function)(void *arg), void *arg, char out_text[256])
     ssize_t got = 0;
 
     assert_int_equal(pipe(ends), 0);
-    child = fork();
+    child = quiet_fork();
     assert_true(child >= 0);
     if (child == 0) {
         begin();

@@ -33,6 +33,11 @@
 /** A user who is neither root nor whoever runs the tests. */
 #define CHILD_OTHER_USER 65534
 
+/* fork(), once every other thread of this process sleeps. A child has no other threads, and a lock
+ * that one of them held stays locked in it: the C library takes care of malloc's own, but
+ * AddressSanitizer of gcc 12 does not of its own, and a libzmq thread that starts allocates. */
+pid_t quiet_fork(void);
+
 /* Runs a function in a child, which exits with 0 when it returns; fails the test otherwise. */
 void child_run(void (*function)(void *arg), void *arg);
 

@@ -13,6 +13,8 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/prctl.h>
+
+#include "child.h"
 #endif
 
 static const char *interpreter(void)
@@ -28,7 +30,7 @@ static pid_t launch(const char *const arguments[], int *out_output)
     pid_t pid = 0;
 
     assert_int_equal(pipe(ends), 0);
-    pid = fork();
+    pid = quiet_fork();
     assert_true(pid >= 0);
     if (pid == 0) {
 #if defined(__linux__)

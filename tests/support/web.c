@@ -19,6 +19,8 @@
 
 #ifdef __linux__
 #include <sys/prctl.h>
+
+#include "child.h"
 #endif
 
 #define ARGUMENTS_MAX 32
@@ -57,7 +59,7 @@ void web_start(struct web_server *server, const char *program, const char *const
     }
     assert_int_equal(pipe(ends), 0);
     (void)fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-    server->pid = fork();
+    server->pid = quiet_fork();
     assert_true(server->pid >= 0);
     if (server->pid == 0) {
         (void)dup2(ends[1], STDOUT_FILENO);
@@ -106,7 +108,7 @@ void web_run(struct web_run *run, const char *program, const char *const *argume
     int errors[2];
     assert_int_equal(pipe(output), 0);
     assert_int_equal(pipe(errors), 0);
-    const pid_t pid = fork();
+    const pid_t pid = quiet_fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         const struct rlimit limit = {descriptors, descriptors};

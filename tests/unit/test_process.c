@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "crew.h"
 
 static int without_descriptors; /* As on a system that has none. */
@@ -126,7 +127,7 @@ static void another_child_that_has_the_number_of_a_reaped_one_is_left_alone(void
         skip(); /* Without such a descriptor the two cannot be told apart. */
     }
     assert_true(waitpid(process.pid, &status, 0) > 0);
-    other = fork();
+    other = quiet_fork();
     if (other == 0) {
         _exit(5);
     }
