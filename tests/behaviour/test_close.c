@@ -217,14 +217,14 @@ static void a_context_terminated_in_a_read_callback_ends_with_one_event(void **s
     probe_free(&p);
 }
 
-static void a_thousand_attach_and_free_cycles_leak_no_descriptor_and_no_memory(void **state)
+static void however_many_attach_and_free_cycles_leak_no_descriptor_and_no_memory(void **state)
 {
     struct fixture *const f = *state;
     void *const dealer = peer_new(f, ZMQ_DEALER);
     long live = 0;
     int before = 0;
 
-    for (int i = 0; i < 1001; i++) {
+    for (long i = 0; i < scaled(1001, 100001); i++) {
         struct probe p = {0};
 
         probe_attach(f, &p, dealer, 0);
@@ -243,11 +243,11 @@ static void a_thousand_attach_and_free_cycles_leak_no_descriptor_and_no_memory(v
     assert_int_equal(count_descriptors(), before);
 }
 
-static void a_thousand_sockets_closed_on_free_leak_no_descriptor(void **state)
+static void however_many_sockets_closed_on_free_leak_no_descriptor(void **state)
 {
     struct fixture *const f = *state;
 
-    for (int i = 0; i < 1000; i++) {
+    for (long i = 0; i < scaled(1000, 100000); i++) {
         void *const peer = zmq_socket(f->context, ZMQ_PULL);
         struct evzmq_socket *const socket =
             evzmq_socket_new(f->base, peer, EVZMQ_OPT_CLOSE_ON_FREE);
@@ -358,8 +358,8 @@ int main(void)
         claim(a_terminated_context_gives_one_terminal_event_in_every_state),
         claim(freeing_in_the_terminal_event_lets_another_thread_terminate_the_context),
         claim(a_context_terminated_in_a_read_callback_ends_with_one_event),
-        claim(a_thousand_attach_and_free_cycles_leak_no_descriptor_and_no_memory),
-        claim(a_thousand_sockets_closed_on_free_leak_no_descriptor),
+        claim(however_many_attach_and_free_cycles_leak_no_descriptor_and_no_memory),
+        claim(however_many_sockets_closed_on_free_leak_no_descriptor),
         claim(a_socket_may_be_freed_before_its_base_has_ever_run),
         claim(free_with_queued_messages_frees_them),
         claim(an_infinite_linger_does_not_hang_a_context_that_is_shut_down_first),

@@ -6,7 +6,6 @@
  */
 #include "support.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -20,21 +19,6 @@ static uint64_t message_count(void)
     const long count = text == NULL ? 0 : strtol(text, NULL, 10);
 
     return count > 0 ? (uint64_t)count : 200000;
-}
-
-/* In bytes; 0 where nobody can tell. */
-static long resident(void)
-{
-    long pages = 0;
-    FILE *const file = fopen("/proc/self/statm", "r");
-
-    if (file != NULL) {
-        if (fscanf(file, "%*d %ld", &pages) != 1) {
-            pages = 0;
-        }
-        (void)fclose(file);
-    }
-    return pages * sysconf(_SC_PAGESIZE);
 }
 
 /* The last small messages that came, as a program keeps them that works on some later. */

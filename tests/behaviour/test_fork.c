@@ -100,6 +100,9 @@ static void child_calls(void *arg)
     child_refused(evzmq_socket_set_output_watermark(s, 1, 2));
     child_refused(evzmq_socket_set_timeouts(s, &second, NULL));
     child_refused(evzmq_socket_priority_set(s, 0));
+    child_refused(evzmq_socket_set_packing(s, 1024, 0));
+    child_refused(evzmq_socket_set_unpacking(s, 1));
+    child_refused(evzmq_socket_flush(s));
     child_refused(evzmq_socket_shutdown(s, &second, NULL, NULL));
     child_refused(evzmq_base_set_receive_buffer(family->f->base, 1));
     child_check(evzmq_message_get_part_count(message) == 1); /* It stayed the child's. */
@@ -305,22 +308,14 @@ static void child_does_nothing(void *arg)
     (void)arg;
 }
 
-static long forks(void)
-{
-    const char *const text = getenv("EVZMQ_TEST_FORKS");
-    const long count = text == NULL ? 0 : strtol(text, NULL, 10);
-
-    return count > 0 && count < 1000000 ? count : 100;
-}
-
 /* Messages wait in both directions at each fork; none is lost, repeated or reordered. */
-static void a_hundred_forks_take_nothing_from_the_parent(void **state)
+static void however_many_forks_take_nothing_from_the_parent(void **state)
 {
     static void (*const functions[])(void *) = {child_does_nothing, child_frees_at_once,
                                                 child_calls, child_runs_the_loop};
     struct fixture *const f = *state;
     struct family family;
-    const uint64_t count = (uint64_t)forks();
+    const uint64_t count = (uint64_t)scaled(100, 1000);
 
     open_family(f, &family);
     for (uint64_t i = 0; i < count; i++) {
@@ -386,7 +381,7 @@ int main(void)
         claim(the_child_may_reuse_the_base_for_sockets_of_its_own),
         claim(after_fork_in_a_process_that_never_forked_does_nothing),
         claim(a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends_it),
-        claim(a_hundred_forks_take_nothing_from_the_parent),
+        claim(however_many_forks_take_nothing_from_the_parent),
         claim(a_child_forked_in_a_callback_gets_no_further_callback_of_that_pass),
     };
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "raw.h"
 
 #define MANY 300
 
@@ -198,16 +199,17 @@ static void read_whole(struct probe *p, struct evzmq_message *message)
     received[sender]++;
 }
 
-static void a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it(void **state)
+/* As many senders as there are, one killed after the other. */
+static void kill_senders(struct fixture *f)
 {
-    struct fixture *const f = *state;
     struct probe p = {.on_read = read_whole};
     char endpoint[ENDPOINT_SIZE];
     pid_t children[SENDERS];
     int pipes[SENDERS][2];
     void *pull = NULL;
 
-    for (int i = 0; i < SENDERS; i++) { /* Before this process has threads. */
+    memset(received, 0, sizeof received);
+    for (int i = 0; i < SENDERS; i++) {
         assert_int_equal(pipe(pipes[i]), 0);
         children[i] = quiet_fork();
         if (children[i] == 0) {
@@ -229,6 +231,89 @@ static void a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it(void
         assert_int_equal(close(pipes[i][0]) + close(pipes[i][1]), 0);
     }
     fixture_run_for(f, 50); /* What was under way. */
+    assert_int_equal(p.events_all, 0);
+    probe_free(&p);
+    peer_close(f, pull);
+}
+
+static void a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (long i = 0; i < scaled(1, 100); i++) {
+        kill_senders(f);
+        f->peer_count--; /* Its place is the next one's. */
+        (void)alarm(60); /* The watchdog is for standing still. */
+    }
+}
+
+struct good {
+    uint64_t whole; /* messages of the raw connections */
+    uint64_t others;
+};
+
+/* Of a raw connection, or of the plain client that goes on beside it. */
+static void read_good(struct probe *p, struct evzmq_message *message)
+{
+    struct good *const good = p->arg;
+
+    if (evzmq_message_get_part_count(message) == 1) {
+        read_sequence(p, message);
+        good->others++;
+        return;
+    }
+    assert_int_equal(evzmq_message_get_part_count(message), 3);
+    assert_part(message, 0, "first", 5);
+    assert_part(message, 2, "last", 4);
+    assert_int_equal(evzmq_message_get_size(message), 5 + 300 + 4);
+    good->whole++;
+}
+
+/* Three parts as they are on the wire. */
+static size_t make_wire(unsigned char *out)
+{
+    static const char middle[300];
+    size_t size = raw_frame(out, RAW_MORE, "first", 5);
+
+    size += raw_frame(out + size, RAW_MORE, middle, sizeof middle);
+    return size + raw_frame(out + size, 0, "last", 4);
+}
+
+/* A peer that is killed is to its receiver a connection that ends. It ends behind each byte of a
+ * message, with a goodbye, after which what came before is all there, and with a reset. */
+static void of_a_message_whose_connection_ends_behind_any_of_its_bytes_nothing_comes(void **state)
+{
+    struct fixture *const f = *state;
+    struct good good = {0};
+    struct probe p = {.on_read = read_good, .arg = &good};
+    char endpoint[ENDPOINT_SIZE];
+    unsigned char wire[400];
+    const size_t size = make_wire(wire);
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    uint64_t least = 0;
+
+    peer_bind(f, pull, TRANSPORT_TCP, endpoint);
+    peer_connect(push, endpoint);
+    probe_attach(f, &p, pull, 0);
+    probe_enable(&p, EV_READ);
+    for (size_t i = 0; i < 4 * size; i++) {
+        const int fd = raw_open(raw_port(endpoint));
+
+        assert_true(fd >= 0);
+        assert_int_equal(raw_send(fd, wire, size), 0);
+        assert_int_equal(raw_send(fd, wire, i / 4), 0);
+        if (i % 2 == 0) {
+            least++;
+            assert_ok(close(fd));
+        } else {
+            raw_reset(fd);
+        }
+        peer_send_sequence(push, i, 1, 8);
+        run_until(f, good.others == i + 1 && good.whole >= least);
+    }
+    fixture_run_for(f, 50); /* What was under way. */
+    assert_true(good.whole <= 4 * size);
     assert_int_equal(p.events_all, 0);
     probe_free(&p);
 }
@@ -388,6 +473,7 @@ int main(void)
         claim(half_a_message_is_never_delivered),
         claim(free_or_disable_leaves_whole_messages_to_the_next_reader),
         claim(a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it),
+        claim(of_a_message_whose_connection_ends_behind_any_of_its_bytes_nothing_comes),
         claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_push),
         claim(peers_that_go_in_the_middle_never_see_half_or_mixed_messages_of_dealer),
         claim(many_parts_right_after_a_small_message_are_whole_in_every_mode),

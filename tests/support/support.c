@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* The allocator counts what the library holds. Frees may come from libzmq's I/O threads. */
@@ -123,6 +124,42 @@ int count_descriptors(void)
     }
     (void)closedir(directory);
     return count;
+}
+
+long raise_descriptors(void)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    if (limit.rlim_cur > 1000000) { /* RLIM_INFINITY too. */
+        return 1000000;
+    }
+    return (long)limit.rlim_cur - count_descriptors();
+}
+
+long resident(void)
+{
+    long pages = 0;
+#if defined(EVZMQ_TESTS_PLAIN)
+    FILE *const file = fopen("/proc/self/statm", "r");
+
+    if (file != NULL) {
+        if (fscanf(file, "%*d %ld", &pages) != 1) {
+            pages = 0;
+        }
+        (void)fclose(file);
+    }
+#endif
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+long scaled(long quick, long full)
+{
+    const char *const load = getenv("EVZMQ_TEST_LOAD");
+
+    return load != NULL && strcmp(load, "full") == 0 ? full : quick;
 }
 
 /* One test runs at a time. */

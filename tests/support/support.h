@@ -56,6 +56,17 @@ struct fixture {
 /** File descriptors that are open; -1 without /proc, where nobody can tell. */
 int count_descriptors(void);
 
+/** Raises the limit of open files as far as it goes. Returns how many more can be opened. */
+long raise_descriptors(void);
+
+/** Bytes of this process that are in memory; 0 where nobody can tell, and under a sanitizer or
+ * valgrind, which keep what is freed. */
+long resident(void);
+
+/** How much a test is to do: the quick number, or the full one, which EVZMQ_TEST_LOAD=full asks
+ * for. The full ones are for the nightly checks. */
+long scaled(long quick, long full);
+
 void support_init(void);
 int support_end(int failed);
 int fixture_setup(void **state);
