@@ -14,6 +14,7 @@
 
 #include "child.h"
 #include "place.h"
+#include "watch.h"
 
 #define TEXT_OF(number) #number
 #define TEXT(number) TEXT_OF(number)
@@ -364,6 +365,74 @@ static void what_somebody_put_in_a_sockets_place_is_not_removed(void **state)
     home_close(&home);
 }
 
+static void an_abstract_name_that_is_taken_is_eaddrinuse_until_its_process_is_killed(void **state)
+{
+    struct home home;
+    char name[64];
+    char text[256];
+    void *second = NULL;
+    pid_t child = 0;
+
+    home_open(&home);
+    (void)snprintf(name, sizeof name, "ipc://@evzmq-test-%ld-taken", (long)getpid());
+    child = child_start(hold_path, name, text);
+    assert_errno(evzmq_context_bind(home.context, home.pull, name), EADDRINUSE);
+    assert_error_names(&home, name);
+    child_kill(child);
+    assert_ok(evzmq_context_bind(home.context, home.pull, name));
+    second = evzmq_context_socket(home.context, ZMQ_PULL);
+    assert_errno(evzmq_context_bind(home.context, second, name), EADDRINUSE);
+    assert_flows(*state, home.pull, name);
+    assert_int_equal(place_count(home.place), 0);
+    assert_ok(evzmq_context_close_socket(home.context, second));
+    home_close(&home);
+}
+
+static void a_path_whose_directory_others_could_change_is_refused(void **state)
+{
+    struct home home;
+    char endpoint[PLACE_PATH_SIZE];
+    char directory[PLACE_PATH_SIZE];
+    char link[PLACE_PATH_SIZE];
+
+    (void)state;
+    home_open(&home);
+    assert_ok(mkdir(place_join(home.place, "real", directory), 0700));
+    assert_ok(symlink(directory, place_join(home.place, "link", link)));
+    assert_errno(
+        evzmq_context_bind(home.context, home.pull, endpoint_in(home.place, "link/p", endpoint)),
+        ELOOP);
+    (void)endpoint_in(home.place, "real/p", endpoint);
+    assert_ok(chmod(directory, 0777));
+    assert_errno(evzmq_context_bind(home.context, home.pull, endpoint), EACCES);
+    assert_int_equal(place_count(directory), 0);
+    assert_ok(chmod(directory, 01777)); /* As /tmp has it. */
+    assert_ok(evzmq_context_bind(home.context, home.pull, endpoint));
+    assert_ok(evzmq_context_close_socket(home.context, home.pull));
+    home.pull = NULL;
+    assert_int_equal(place_count(directory), 0);
+    assert_ok(unlink(link));
+    assert_ok(rmdir(directory));
+    home_close(&home);
+}
+
+static void the_monitor_tells_that_nobody_is_at_a_path(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch watch = {0};
+    char endpoint[PLACE_PATH_SIZE];
+    char place[64];
+    void *const push = peer_new(f, ZMQ_PUSH);
+
+    place_make(place);
+    watch_open(f, &watch, push, EVZMQ_MONITOR_ALL);
+    peer_connect(push, endpoint_in(place, "nobody", endpoint));
+    run_until(f, watch_count(&watch, EVZMQ_MONITOR_CONNECT_RETRIED) > 0);
+    assert_int_equal(watch_count(&watch, EVZMQ_MONITOR_CONNECTED), 0);
+    watch_close(&watch);
+    place_remove(place);
+}
+
 static void a_failed_bind_leaves_no_file(void **state)
 {
     struct home home;
@@ -451,6 +520,9 @@ int main(void)
         claim(a_symbolic_link_as_the_lock_file_is_not_followed),
         claim(closing_a_socket_removes_its_files),
         claim(what_somebody_put_in_a_sockets_place_is_not_removed),
+        claim(an_abstract_name_that_is_taken_is_eaddrinuse_until_its_process_is_killed),
+        claim(a_path_whose_directory_others_could_change_is_refused),
+        claim(the_monitor_tells_that_nobody_is_at_a_path),
         claim(a_failed_bind_leaves_no_file),
         claim(of_processes_that_fight_for_one_path_one_at_a_time_has_it),
     };
