@@ -61,7 +61,7 @@ void flow_complain(struct flow *flow, const char *what, uint64_t epoch, uint64_t
 /* Nothing of it comes any more. */
 static void retire(struct flow *flow, struct epoch *epoch, uint64_t number)
 {
-    if (epoch->cut) {
+    if (epoch->loose) {
         flow->lost += epoch->written - epoch->received;
     } else if (epoch->written != epoch->received) {
         flow_complain(flow, "messages are missing that nothing may have lost", number,
@@ -69,6 +69,48 @@ static void retire(struct flow *flow, struct epoch *epoch, uint64_t number)
     }
     free(epoch->seen);
     memset(epoch, 0, sizeof *epoch);
+}
+
+/* Makes room in `seen` for all that was written. */
+static void make_room(struct epoch *epoch)
+{
+    const uint64_t needed = epoch->written - epoch->next + 1;
+
+    if (needed > epoch->room) {
+        const uint64_t room = 2 * needed + 100;
+        bool *const seen = realloc(epoch->seen, (size_t)room * sizeof *seen);
+
+        if (seen == NULL) {
+            abort();
+        }
+        memset(seen + epoch->room, 0, (size_t)(room - epoch->room) * sizeof *seen);
+        epoch->seen = seen;
+        epoch->room = room;
+    }
+}
+
+static struct epoch *begin(struct flow *flow)
+{
+    struct epoch *const epoch = epoch_of(flow, flow->epoch + 1);
+
+    retire(flow, epoch, (uint64_t)flow->epoch + 1 - EPOCHS);
+    flow->epoch++;
+    flow->moved_ns = clock_ns();
+    return epoch;
+}
+
+void flow_loosen(struct flow *flow)
+{
+    struct epoch *const old = epoch_of(flow, flow->epoch);
+
+    old->loose = true;
+    make_room(old);
+    begin(flow)->loose = true;
+}
+
+void flow_tighten(struct flow *flow)
+{
+    (void)begin(flow);
 }
 
 void flow_close(struct flow *flow)
@@ -92,11 +134,16 @@ uint64_t flow_under_way(const struct flow *flow)
 
 void flow_wrote(struct flow *flow)
 {
+    struct epoch *const epoch = epoch_of(flow, flow->epoch);
+
     if (flow_under_way(flow) == 0) {
         flow->moved_ns = clock_ns();
     }
-    epoch_of(flow, flow->epoch)->written++;
+    epoch->written++;
     flow->written++;
+    if (epoch->loose) {
+        make_room(epoch);
+    }
 }
 
 void flow_received(struct flow *flow, uint32_t number_of_epoch, uint64_t number)
@@ -110,7 +157,7 @@ void flow_received(struct flow *flow, uint32_t number_of_epoch, uint64_t number)
                       number);
         return;
     }
-    if (!epoch->cut) {
+    if (!epoch->loose) {
         if (number != epoch->next) {
             flow_complain(flow, "another message came than the next one", number_of_epoch, number);
         }
@@ -123,20 +170,6 @@ void flow_received(struct flow *flow, uint32_t number_of_epoch, uint64_t number)
     }
     epoch->received++;
     flow->received++;
-}
-
-void flow_cut(struct flow *flow)
-{
-    struct epoch *const epoch = epoch_of(flow, flow->epoch);
-
-    epoch->cut = true;
-    epoch->seen = calloc((size_t)(epoch->written - epoch->next) + 1, sizeof *epoch->seen);
-    if (epoch->seen == NULL) {
-        abort();
-    }
-    flow->epoch++;
-    retire(flow, epoch_of(flow, flow->epoch), flow->epoch - EPOCHS);
-    flow->moved_ns = clock_ns();
 }
 
 void flow_watch(struct flow *flow, bool held)

@@ -2,8 +2,9 @@
  * @file line.c
  * A line: two adapters on one base, and what is done to them.
  *
- * A cut takes one connection away, in one of several ways, and begins a new epoch in both
- * directions. Lines whose messages have several parts are never cut: libzmq 4.3.4 aborts the
+ * A cut takes one connection away, in one of several ways, and begins a loose epoch in both
+ * directions, which becomes strict some time after the end that lives on has seen the old
+ * connection end. Lines whose messages have several parts are never cut: libzmq 4.3.4 aborts the
  * process when a connection with half a message under way is given up (session_base.cpp, line 260).
  */
 #include "soak.h"
@@ -17,7 +18,14 @@
 #include <event2/event.h>
 #include <zmq.h>
 
-enum { PARTS_MAX = 4, SIZE_USUAL = 2000, SIZE_LARGE = 60000, MANY = 16, PORT_FIRST = 20000 };
+enum {
+    PARTS_MAX = 4,
+    SIZE_USUAL = 2000,
+    SIZE_LARGE = 60000,
+    MANY = 16,
+    PORT_FIRST = 20000,
+    LOOSE_TICKS = 20
+};
 
 /* What each part begins with. */
 struct head {
@@ -117,7 +125,7 @@ static void on_read(struct evzmq_socket *socket, struct evzmq_message *message, 
 
     (void)socket;
     take(end, message);
-    if (end->kill_in_callback) {
+    if (end->kill_in_callback && end->line->loose == 0) {
         kill_connector(end->line);
     }
 }
@@ -133,6 +141,17 @@ static void on_event(struct evzmq_socket *socket, const struct evzmq_event *even
         (void)printf("%s: event %d: %s\n", end->line->plan->name, (int)event->type,
                      evzmq_strerror(event->error));
         end->line->errors++;
+    }
+}
+
+static void on_monitor(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
+                       void *arg)
+{
+    const struct end *const end = arg;
+
+    (void)monitor;
+    if (event->type == EVZMQ_MONITOR_DISCONNECTED && end->line->survivor == end) {
+        end->line->survivor = NULL;
     }
 }
 
@@ -173,6 +192,10 @@ static void make_socket(struct end *end)
         abort();
     }
     (void)zmq_setsockopt(end->zmq_socket, ZMQ_RECONNECT_IVL, &soon, sizeof soon);
+    end->monitor =
+        evzmq_monitor_new(end->line->base, end->line->zmq_context, end->zmq_socket,
+                          EVZMQ_MONITOR_DISCONNECTED | EVZMQ_MONITOR_STOPPED, on_monitor, end);
+    must(end->line, end->monitor == NULL ? -1 : 0, "evzmq_monitor_new");
     if (type == ZMQ_SUB) {
         must(end->line, zmq_setsockopt(end->zmq_socket, ZMQ_SUBSCRIBE, "", 0), "ZMQ_SUBSCRIBE");
     } else if (type == ZMQ_XPUB) {
@@ -233,9 +256,10 @@ static int bind_first(struct line *line)
 }
 
 int line_open(struct line *line, const struct plan *plan, struct event_base *base,
-              struct evzmq_context *context, struct dice *dice)
+              struct evzmq_context *context, void *zmq_context, struct dice *dice)
 {
-    *line = (struct line){.plan = plan, .base = base, .context = context, .dice = dice};
+    *line = (struct line){
+        .plan = plan, .base = base, .context = context, .zmq_context = zmq_context, .dice = dice};
     line->ready = plan->types[0] != ZMQ_XPUB;
     if (plan->packs) {
         line->codec = evzmq_schema_codec_new(&evzmq_record_stream_chunk_schema, NULL);
@@ -257,6 +281,7 @@ int line_open(struct line *line, const struct plan *plan, struct event_base *bas
 
 static void end_close(struct end *end)
 {
+    evzmq_monitor_free(end->monitor);
     if (end->socket != NULL) {
         evzmq_socket_free(end->socket);
     } else if (end->zmq_socket != NULL) {
@@ -275,19 +300,31 @@ void line_close(struct line *line)
     evzmq_codec_free(line->codec);
 }
 
-/* A new epoch, before the connection goes. */
-static void begin_epoch(struct line *line)
+/* Before the connection goes. */
+static void loosen(struct line *line, const struct end *survivor)
 {
     for (int i = 0; i < 2; i++) {
-        flow_cut(&line->flows[i]);
+        flow_loosen(&line->flows[i]);
     }
     line->ready = line->plan->types[0] != ZMQ_XPUB;
+    line->loose = LOOSE_TICKS;
+    line->survivor = survivor;
     line->cuts++;
+}
+
+/* libzmq tells of the end of a connection a little before it takes its pipe from the socket. */
+static void tighten(struct line *line)
+{
+    if (line->loose > 0 && line->survivor == NULL && --line->loose == 0) {
+        for (int i = 0; i < 2; i++) {
+            flow_tighten(&line->flows[i]);
+        }
+    }
 }
 
 static void kill_connector(struct line *line)
 {
-    begin_epoch(line);
+    loosen(line, &line->ends[0]);
     end_close(&line->ends[1]);
     make_socket(&line->ends[1]);
     connect_end(line);
@@ -298,7 +335,7 @@ static void reconnect(struct line *line)
 {
     struct end *const end = &line->ends[1];
 
-    begin_epoch(line);
+    loosen(line, &line->ends[0]);
     must(line, zmq_disconnect(end->zmq_socket, line->endpoint), "zmq_disconnect");
     connect_end(line);
     must(line, evzmq_socket_touch(end->socket), "touch");
@@ -306,16 +343,17 @@ static void reconnect(struct line *line)
 
 static void restart_binder(struct line *line)
 {
-    begin_epoch(line);
+    loosen(line, &line->ends[1]);
     end_close(&line->ends[0]);
     make_socket(&line->ends[0]);
     try_bind(line);
 }
 
-/* Only where something came since the last cut: a line that does not come back is to be noticed. */
+/* Only where something came since the epochs are strict again: a line that does not come back is to
+ * be noticed. */
 static void cut(struct line *line)
 {
-    bool may = line->plan->parts_max <= 1 && line->ends[0].socket != NULL;
+    bool may = line->plan->parts_max <= 1 && line->ends[0].socket != NULL && line->loose == 0;
 
     for (int i = 0; i < 2; i++) {
         const struct flow *const flow = &line->flows[i];
@@ -519,6 +557,7 @@ void line_write(struct line *line)
 
 void line_tick(struct line *line)
 {
+    tighten(line);
     for (int i = 0; i < 2; i++) {
         struct end *const end = &line->ends[i];
 
@@ -546,12 +585,13 @@ void line_resume(struct line *line)
 
 bool line_is_complete(const struct line *line)
 {
-    return flow_under_way(&line->flows[0]) == 0 && flow_under_way(&line->flows[1]) == 0;
+    return line->loose == 0 && flow_under_way(&line->flows[0]) == 0 &&
+           flow_under_way(&line->flows[1]) == 0;
 }
 
 void line_watch(struct line *line)
 {
-    const bool open = line->ends[0].socket != NULL && line->ready;
+    const bool open = line->ends[0].socket != NULL && line->ready && line->loose == 0;
 
     for (int i = 0; i < 2; i++) {
         flow_watch(&line->flows[i],

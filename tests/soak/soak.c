@@ -29,6 +29,8 @@
 
 enum { TICK_MS = 5, ACTS_PER_TICK = 2, WRITES_PER_TICK = 3, SETTLE_S = 30, QUIET_MS = 700 };
 
+/* A publisher drops what is above the high water mark, of which libzmq gives back only every other
+ * half: hence the small window. */
 static const struct plan plans[] = {
     {"push-tcp", {ZMQ_PULL, ZMQ_PUSH}, NULL, {false, true}, false, 1, WINDOW},
     {"pull-ipc", {ZMQ_PUSH, ZMQ_PULL}, "ipc://*", {true, false}, false, 1, WINDOW},
@@ -36,7 +38,7 @@ static const struct plan plans[] = {
     {"router-tcp", {ZMQ_ROUTER, ZMQ_DEALER}, NULL, {true, true}, false, 1, WINDOW},
     {"packed-tcp", {ZMQ_PULL, ZMQ_PUSH}, NULL, {false, true}, true, 1, WINDOW},
     {"packed-ipc", {ZMQ_DEALER, ZMQ_DEALER}, "ipc://*", {true, true}, true, 1, WINDOW},
-    {"pubsub-ipc", {ZMQ_XPUB, ZMQ_SUB}, "ipc://*", {true, false}, false, 1, 100},
+    {"pubsub-ipc", {ZMQ_XPUB, ZMQ_SUB}, "ipc://*", {true, false}, false, 1, 30},
     {"parts-ipc", {ZMQ_PULL, ZMQ_PUSH}, "ipc://*", {false, true}, false, 4, WINDOW},
     {"parts-pair", {ZMQ_PAIR, ZMQ_PAIR}, "inproc://pair", {true, true}, false, 4, WINDOW},
 };
@@ -53,6 +55,7 @@ struct slope {
 
 struct soak {
     struct event_base *base;
+    void *zmq_context;
     struct evzmq_context *context;
     struct event *ticker;
     struct dice dice;
@@ -214,13 +217,15 @@ static int soak_open(struct soak *soak)
     const struct timeval tick = {0, TICK_MS * 1000};
 
     soak->base = event_base_new();
-    soak->context = evzmq_context_new(0, NULL);
+    soak->zmq_context = zmq_ctx_new();
+    soak->context = evzmq_context_new_with(soak->zmq_context, NULL);
     if (soak->base == NULL || soak->context == NULL ||
         evzmq_context_set_limits(soak->context, &limits) != 0) {
         return -1;
     }
     for (size_t i = 0; i < LINES; i++) {
-        if (line_open(&soak->lines[i], &plans[i], soak->base, soak->context, &soak->dice) != 0) {
+        if (line_open(&soak->lines[i], &plans[i], soak->base, soak->context, soak->zmq_context,
+                      &soak->dice) != 0) {
             return -1;
         }
     }
@@ -237,7 +242,7 @@ static int soak_close(struct soak *soak)
         line_close(&soak->lines[i]);
     }
     event_free(soak->ticker);
-    result = evzmq_context_free(soak->context);
+    result = evzmq_context_free(soak->context) | zmq_ctx_term(soak->zmq_context);
     event_base_free(soak->base);
     libevent_global_shutdown();
     return result;

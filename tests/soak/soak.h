@@ -24,17 +24,20 @@ uint64_t dice_below(struct dice *dice, uint64_t limit);
 uint64_t clock_ns(void);
 
 /** How many messages of one flow may be under way, and how many of its epochs are remembered. */
-enum { WINDOW = 4000, EPOCHS = 16 };
+enum { WINDOW = 4000, EPOCHS = 32 };
 
-/** What was sent between two cuts of a line. Up to a cut everything must come, in order. What was
- * under way when a connection was cut may be lost, and may come out of order where two connections
- * are read side by side; but nothing may come twice, and nothing that was not sent. */
+/** What was sent between two changes of a line. Up to the end of a strict one everything must come,
+ * in order. What is under way then, because a connection was cut, may be lost, and so may all of a
+ * loose one, which lasts until the sender has seen the old connection end: until then it may hand
+ * its messages to that. Where two connections are read side by side they may also come out of
+ * order. But nothing may ever come twice, and nothing that was not sent. */
 struct epoch {
     uint64_t written;
     uint64_t received;
-    uint64_t next; /* the number that is expected; at a cut: the first that may be lost */
-    bool cut;
-    bool *seen; /* after a cut: from `next` on */
+    uint64_t next; /* the number that is expected; in a loose one: the first that may be lost */
+    bool loose;
+    bool *seen; /* in a loose one: from `next` on */
+    uint64_t room; /* in `seen` */
 };
 
 /** The accounts of one direction of a line. */
@@ -58,7 +61,9 @@ void flow_close(struct flow *flow); /* counts what the last epochs lost */
 uint64_t flow_number(const struct flow *flow);
 void flow_wrote(struct flow *flow);
 void flow_received(struct flow *flow, uint32_t epoch, uint64_t number);
-void flow_cut(struct flow *flow);
+/** Ends the current epoch, with all that is under way, and begins a loose one; and a strict one. */
+void flow_loosen(struct flow *flow);
+void flow_tighten(struct flow *flow);
 /** Something is wrong: says so and counts. */
 void flow_complain(struct flow *flow, const char *what, uint64_t epoch, uint64_t number);
 /** Messages of the current epoch that are under way. */
@@ -85,6 +90,7 @@ struct end {
     int which; /* 0 binds, 1 connects */
     void *zmq_socket;
     struct evzmq_socket *socket; /* NULL: the path or port is not free yet */
+    struct evzmq_monitor *monitor;
     unsigned read_pause; /* ticks until it goes on; 0: it goes */
     unsigned write_pause;
     bool kill_in_callback;
@@ -95,6 +101,7 @@ struct line {
     const struct plan *plan;
     struct event_base *base;
     struct evzmq_context *context;
+    void *zmq_context;
     struct dice *dice;
     struct evzmq_codec *codec; /* NULL: raw */
     struct end ends[2];
@@ -103,6 +110,8 @@ struct line {
     char peer[32]; /* the routing id of the connecting end */
     unsigned connections;
     bool ready; /* a publisher knows its subscriber */
+    unsigned loose; /* ticks until its epochs are strict again; 0: they are */
+    const struct end *survivor; /* of a cut: who is to see that the old connection is gone */
     uint64_t cuts;
     uint64_t undeliverable;
     uint64_t refused;
@@ -110,7 +119,7 @@ struct line {
 };
 
 int line_open(struct line *line, const struct plan *plan, struct event_base *base,
-              struct evzmq_context *context, struct dice *dice);
+              struct evzmq_context *context, void *zmq_context, struct dice *dice);
 void line_close(struct line *line);
 
 /** What happens every few milliseconds: pauses end, ends that could not bind try again. */
