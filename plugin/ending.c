@@ -108,7 +108,10 @@ static int limit_prepare(struct evzmq_socket *socket, struct limit *limit,
 {
     if (after != NULL && limit->timer == NULL) {
         limit->timer = evzmq__timer_new(socket->base->event_base, callback, socket);
-        return limit->timer == NULL ? -1 : 0;
+        if (limit->timer == NULL) {
+            return -1;
+        }
+        evzmq__timer_be_patient(limit->timer);
     }
     return 0;
 }

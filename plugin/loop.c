@@ -197,19 +197,57 @@ void evzmq__source_free_abandoned(struct evzmq__source **list)
     }
 }
 
+enum {
+    /* How much later than it should a patient timer may fire before it is doubted, and how much
+     * later it then fires again. */
+    DOUBT_MS = 100,
+    /* libevent's clock may be one that ticks this rarely. */
+    TICK_MS = 10
+};
+
 struct evzmq__timer {
     struct event *event;
     void (*callback)(void *arg);
     void *arg;
+    bool patient;
+    bool doubted;
+    uint64_t due; /* of a patient one */
 };
+
+static uint64_t timeval_ns(const struct timeval *time)
+{
+    return (uint64_t)time->tv_sec * UINT64_C(1000000000) + (uint64_t)time->tv_usec * 1000;
+}
+
+/* Whether a patient timer is to fire again later, which is arranged then. */
+static bool is_doubtful(struct evzmq__timer *timer)
+{
+    const uint64_t ms = UINT64_C(1000000);
+    const uint64_t now = evzmq__clock_ns();
+    uint64_t more = DOUBT_MS * ms;
+    if (now + TICK_MS * ms < timer->due) {
+        more =
+            timer->due - now; /* libevent counts from when its loop woke, which may be long ago. */
+    } else if (timer->doubted || now <= timer->due + DOUBT_MS * ms) {
+        return false;
+    } else {
+        timer->doubted = true;
+    }
+    timer->due = now + more;
+    const struct timeval delay = {(time_t)(more / (1000 * ms)),
+                                  (suseconds_t)(more % (1000 * ms) / 1000)};
+    return evtimer_add(timer->event, &delay) == 0;
+}
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
     (void)what;
-    const struct evzmq__timer *timer = arg;
+    struct evzmq__timer *timer = arg;
     enter(timer->event);
-    timer->callback(timer->arg);
+    if (!timer->patient || !is_doubtful(timer)) {
+        timer->callback(timer->arg);
+    }
 }
 
 struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*callback)(void *arg),
@@ -230,13 +268,23 @@ struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*call
     return timer;
 }
 
+void evzmq__timer_be_patient(struct evzmq__timer *timer)
+{
+    timer->patient = true;
+}
+
 int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay)
 {
     /* 34 years. libevent adds the delay to the time without a look at the range of time_t. */
     const struct timeval longest = {INT32_MAX / 2, 0};
-    if (evtimer_add(timer->event, delay->tv_sec < longest.tv_sec ? delay : &longest) < 0) {
+    const struct timeval *after = delay->tv_sec < longest.tv_sec ? delay : &longest;
+    if (evtimer_add(timer->event, after) < 0) {
         errno = ENOMEM;
         return -1;
+    }
+    if (timer->patient) {
+        timer->due = evzmq__clock_ns() + timeval_ns(after);
+        timer->doubted = false;
     }
     return 0;
 }

@@ -95,6 +95,13 @@ struct evzmq__timer;
 struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*callback)(void *arg),
                                       void *arg);
 
+/* For timers that say that something has not come. A loop that stood still, because its process was
+ * stopped or a callback took long, finds them due though it came meanwhile: it waits to be read,
+ * perhaps by libzmq's threads, which stood still as well. So a patient timer that fires late fires
+ * again a little later, and the callback runs only if nobody has restarted or stopped it by then.
+ * Nor does it fire too early where it was started late in a turn of the loop. */
+void evzmq__timer_be_patient(struct evzmq__timer *timer);
+
 /* (Re)starts the timer. Returns 0, or -1 with ENOMEM. */
 int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay);
 

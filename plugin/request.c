@@ -308,6 +308,7 @@ struct evzmq_requester *evzmq_requester_new(struct evzmq_socket *socket,
     if (requester->timer == NULL) {
         goto fail;
     }
+    evzmq__timer_be_patient(requester->timer);
     requester->references = 1;
     requester->armed_at = EVZMQ__REQUEST_NEVER;
     requester->base = socket->base;

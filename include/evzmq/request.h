@@ -87,7 +87,8 @@ struct evzmq_requester_options {
  *
  * @param request  its number, as evzmq_request() gave it
  * @param error    0: there is a reply. Otherwise:
- * - ETIMEDOUT: none came before the deadline;
+ * - ETIMEDOUT: none came before the deadline; where the loop stood still and finds it passed more
+ * than 100 ms late, nor in 100 ms more, since replies may wait to be read;
  * - EBADMSG: the reply cannot be decoded; evzmq_message_get_decode_error() of @p reply says why;
  * - ENOMEM: there was no memory to decode it;
  * - ECANCELED: none came before the deadline of evzmq_requester_shutdown();

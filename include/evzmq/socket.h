@@ -345,6 +345,10 @@ EVZMQ_API int evzmq_socket_priority_set(struct evzmq_socket *socket, int priorit
  * queued and writing is enabled, and starts again with each one sent. When one passes, its
  * direction is disabled and an event tells, as with bufferevents.
  *
+ * Where the loop stood still, because the process was stopped or a callback took long, a timeout
+ * that is found passed more than 100 ms late runs for 100 ms more: what came meanwhile may still
+ * wait to be read.
+ *
  * Thread: loop. Callbacks: yes.
  *
  * @param read_timeout, write_timeout  NULL for none (the default)
