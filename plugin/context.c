@@ -182,6 +182,7 @@ int evzmq_context_set_limits(struct evzmq_context *context,
         }
     }
     context->limits = resolved;
+    context->beats = limits != NULL && limits->heartbeat_ms > 0;
     return 0;
 }
 
@@ -198,6 +199,23 @@ static int filter_peers(void *zmq_socket)
     return zmq_setsockopt(zmq_socket, ZMQ_IPC_FILTER_UID, &user, sizeof(user));
 }
 
+/* The largest TCP_KEEPCNT of Linux, whose refusal of more libzmq answers with abort(). */
+enum { PROBES_MAX = 127 };
+
+/* Has the system ask whether the other side of an idle tcp connection is still there. */
+static int keep_alive(const struct evzmq_context_limits *limits, void *zmq_socket)
+{
+    const int interval = (limits->heartbeat_ms + 999) / 1000;
+    const int spans = limits->heartbeat_timeout_ms / (1000 * interval);
+    const int probes = spans > PROBES_MAX ? PROBES_MAX : spans - 1; /* The first span is idle. */
+    if (set_option(zmq_socket, ZMQ_TCP_KEEPALIVE, 1) < 0 ||
+        set_option(zmq_socket, ZMQ_TCP_KEEPALIVE_IDLE, interval) < 0 ||
+        set_option(zmq_socket, ZMQ_TCP_KEEPALIVE_INTVL, interval) < 0) {
+        return -1;
+    }
+    return set_option(zmq_socket, ZMQ_TCP_KEEPALIVE_CNT, probes > 1 ? probes : 1);
+}
+
 /* Before the socket binds or connects: most options count for later endpoints only. */
 static int set_options(const struct evzmq_context_limits *limits, void *zmq_socket, int type)
 {
@@ -210,6 +228,7 @@ static int set_options(const struct evzmq_context_limits *limits, void *zmq_sock
         set_option(zmq_socket, ZMQ_HEARTBEAT_TIMEOUT, limits->heartbeat_timeout_ms) < 0 ||
         set_option(zmq_socket, ZMQ_HEARTBEAT_TTL, limits->heartbeat_timeout_ms) < 0 ||
         set_option(zmq_socket, ZMQ_BACKLOG, limits->backlog) < 0 ||
+        (limits->heartbeat_ms > 0 && keep_alive(limits, zmq_socket) < 0) ||
         (limits->peers == EVZMQ_CONTEXT_PEERS_SAME_USER && filter_peers(zmq_socket) < 0)) {
         return -1;
     }
@@ -282,7 +301,7 @@ void *evzmq_context_socket(struct evzmq_context *context, int type)
     owned->zmq_socket = socket;
     owned->close_watch.callback = on_close;
     owned->context = context;
-    owned->heartbeat_ms = context->limits.heartbeat_ms;
+    owned->heartbeat_ms = context->beats ? context->limits.heartbeat_ms : 0;
     owned->is_shared = context->limits.peers == EVZMQ_CONTEXT_PEERS_ANY;
     owned->next = context->sockets;
     context->sockets = owned;

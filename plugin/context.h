@@ -22,7 +22,7 @@ struct evzmq__owned {
     struct evzmq__close_watch close_watch; /* tells when anybody of this library closes it */
     struct evzmq_context *context;
     struct evzmq__owned *next;
-    int heartbeat_ms; /* for tcp; 0 for none */
+    int heartbeat_ms; /* of ZeroMQ, for tcp; 0 for none */
     bool is_shared; /* other users may connect to its ipc endpoints */
     char *endpoint; /* of the latest bind; NULL before */
     struct evzmq__ipcpath *paths; /* bound by it */
@@ -35,6 +35,7 @@ struct evzmq_context {
     bool is_closed;
     unsigned long generation; /* of the process that made the context */
     struct evzmq_context_limits limits; /* as libzmq takes them: neither defaults nor NONE */
+    bool beats; /* the program asked for ZeroMQ's own heartbeats */
     struct evzmq__owned *sockets;
     char *socket_dir; /* NULL for the usual places */
     struct evzmq__ipcdir directory;

@@ -42,7 +42,12 @@ struct evzmq_context;
 #define EVZMQ_CONTEXT_LINGER_MS_DEFAULT 1000
 
 /** ZMQ_MAXMSGSIZE, bytes, of each part of a received message. libzmq's -1 has the nine bytes of a
- * frame header allocate what they announce. This is what the output queue of a socket holds. */
+ * frame header allocate what they announce. This is what the output queue of a socket holds.
+ *
+ * No limit of libzmq's bounds a message whose last part never comes: its parts gather in memory
+ * before anybody sees the message. One hostile tcp peer of libzmq 4.3.4 had 1.4 GiB taken in 6
+ * seconds. So let in only whom you trust, give the process a limit of its own (setrlimit(2), a
+ * memory cgroup) and have somebody start it again. */
 #define EVZMQ_CONTEXT_MESSAGE_BYTES_MAX_DEFAULT (64 * 1024 * 1024)
 
 /** ZMQ_SNDHWM and ZMQ_RCVHWM, messages for each peer. libzmq's own value, set so that it does not
@@ -53,13 +58,23 @@ struct evzmq_context;
  * descriptor for that long. */
 #define EVZMQ_CONTEXT_HANDSHAKE_MS_DEFAULT 2000
 
-/** ZMQ_HEARTBEAT_IVL, milliseconds, for tcp only. Without heartbeats a half-open connection takes
- * messages and tells nobody. An ipc connection cannot be half-open, and would lose messages when a
- * stopped process is taken for a dead one. */
+/** How often a tcp connection that is idle is asked whether its other side is still there,
+ * milliseconds: without that a half-open connection takes messages and tells nobody. The system
+ * asks, and answers, by TCP keep-alive (ZMQ_TCP_KEEPALIVE; in whole seconds), so that a reader that
+ * pauses loses nothing. Where messages are under way it is the system's retransmissions that end a
+ * dead connection, after minutes.
+ *
+ * A program that sets evzmq_context_limits::heartbeat_ms itself has ZeroMQ's heartbeats
+ * (ZMQ_HEARTBEAT_IVL) too, which are sooner and notice a process that was stopped. They are for
+ * sockets that are always read. Where messages wait up to the high water mark, libzmq 4.3.4 reads
+ * no heartbeats: it ends the connection after the timeout, with what was under way, although the
+ * other side is only slow; and where that connection ends while messages wait, its next heartbeat
+ * aborts the process (stream_engine_base.cpp, line 331; issue 4364 of libzmq). */
 #define EVZMQ_CONTEXT_HEARTBEAT_MS_DEFAULT 2000
 
-/** ZMQ_HEARTBEAT_TIMEOUT and ZMQ_HEARTBEAT_TTL, milliseconds, for tcp only: how long either side
- * waits for a sign of life. Five heartbeats, so that a busy machine is not taken for a dead one. */
+/** How long either side of a tcp connection waits for a sign of life, milliseconds; for ZeroMQ's
+ * heartbeats ZMQ_HEARTBEAT_TIMEOUT and ZMQ_HEARTBEAT_TTL. Five heartbeats, so that a busy machine
+ * is not taken for a dead one. */
 #define EVZMQ_CONTEXT_HEARTBEAT_TIMEOUT_MS_DEFAULT 10000
 
 /** ZMQ_BACKLOG, connections that wait to be accepted. Connecting to an ipc listener whose backlog
@@ -109,7 +124,8 @@ struct evzmq_context_limits {
     int send_high_water_mark;
     int receive_high_water_mark;
     int handshake_ms;
-    int heartbeat_ms; /**< of tcp connections */
+    int heartbeat_ms; /**< of tcp connections. 0: TCP keep-alive with the default; a value: that
+                         and ZeroMQ's heartbeats; EVZMQ_CONTEXT_NONE: neither */
     int heartbeat_timeout_ms; /**< of tcp connections; above heartbeat_ms, at most 6553500 */
     int backlog;
     enum evzmq_context_peers peers;
@@ -187,8 +203,8 @@ EVZMQ_API int evzmq_context_close_socket(struct evzmq_context *context, void *zm
  * next one to take over. The path's directory must be as evzmq_context_get_directory() says, unless
  * EVZMQ_CONTEXT_PEERS_ANY was asked for.
  * - "ipc://@name": an abstract name.
- * - anything else goes to zmq_bind(3) as it is; tcp gets the context's heartbeats, unless the
- * program has set ZMQ_HEARTBEAT_IVL.
+ * - anything else goes to zmq_bind(3) as it is; tcp gets the context's heartbeats, where it has
+ * any, unless the program has set ZMQ_HEARTBEAT_IVL.
  *
  * @param zmq_socket  from evzmq_context_socket() of the same context
  * @param endpoint    as above

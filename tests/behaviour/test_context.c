@@ -13,6 +13,7 @@
 
 #include "child.h"
 #include "place.h"
+#include "raw.h"
 
 static struct evzmq_context *context_new(void)
 {
@@ -60,8 +61,50 @@ static void a_new_socket_has_the_documented_options(void **state)
     assert_int_equal(get_int(socket, ZMQ_HANDSHAKE_IVL), EVZMQ_CONTEXT_HANDSHAKE_MS_DEFAULT);
     assert_int_equal(get_int(socket, ZMQ_BACKLOG), EVZMQ_CONTEXT_BACKLOG_DEFAULT);
     assert_int_equal(get_int(socket, ZMQ_IMMEDIATE), 0);
+    assert_int_equal(get_int(socket, ZMQ_HEARTBEAT_IVL), 0);
     assert_ok(evzmq_context_close_socket(context, socket));
     assert_ok(evzmq_context_free(context));
+}
+
+static void assert_probes(const struct evzmq_context_limits *limits, int on, int interval_s,
+                          int count)
+{
+    struct evzmq_context *const context = context_new();
+    void *socket = NULL;
+
+    assert_ok(evzmq_context_set_limits(context, limits));
+    socket = evzmq_context_socket(context, ZMQ_PULL);
+    assert_int_equal(get_int(socket, ZMQ_TCP_KEEPALIVE), on);
+    assert_int_equal(get_int(socket, ZMQ_TCP_KEEPALIVE_IDLE), interval_s);
+    assert_int_equal(get_int(socket, ZMQ_TCP_KEEPALIVE_INTVL), interval_s);
+    assert_int_equal(get_int(socket, ZMQ_TCP_KEEPALIVE_CNT), count);
+    /* The system accepts them: libzmq would abort otherwise, once somebody connects. */
+    assert_ok(evzmq_context_bind(context, socket, "tcp://127.0.0.1:*"));
+    const int peer = raw_open(raw_port(evzmq_context_get_endpoint(context, socket)));
+    assert_true(peer >= 0);
+    raw_reset(peer);
+    assert_ok(evzmq_context_close_socket(context, socket));
+    assert_ok(evzmq_context_free(context));
+}
+
+/* An interval that the system waits before it asks, and as many probes as fill the rest. */
+static void idle_tcp_connections_are_probed_by_the_system_within_the_timeout(void **state)
+{
+    const struct evzmq_context_limits none = {.size = sizeof none,
+                                              .heartbeat_ms = EVZMQ_CONTEXT_NONE};
+    const struct evzmq_context_limits brief = {
+        .size = sizeof brief, .heartbeat_ms = 1, .heartbeat_timeout_ms = 2};
+    const struct evzmq_context_limits often = {
+        .size = sizeof often, .heartbeat_ms = 1, .heartbeat_timeout_ms = 6553500};
+    const struct evzmq_context_limits rarely = {
+        .size = sizeof rarely, .heartbeat_ms = 6553499, .heartbeat_timeout_ms = 6553500};
+
+    (void)state;
+    assert_probes(NULL, 1, 2, 4);
+    assert_probes(&none, -1, -1, -1);
+    assert_probes(&brief, 1, 1, 1);
+    assert_probes(&often, 1, 1, 127);
+    assert_probes(&rarely, 1, 6554, 1);
 }
 
 static void limits_hold_for_the_sockets_made_after_them(void **state)
@@ -520,6 +563,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         claim(a_new_socket_has_the_documented_options),
+        claim(idle_tcp_connections_are_probed_by_the_system_within_the_timeout),
         claim(limits_hold_for_the_sockets_made_after_them),
         claim(limits_out_of_range_are_einval_and_change_nothing),
         claim(one_socket_more_than_the_maximum_is_emfile),

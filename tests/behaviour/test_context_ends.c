@@ -13,11 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "child.h"
 #include "place.h"
+#include "raw.h"
 
 static struct evzmq_context *context_with(const struct evzmq_context_limits *limits)
 {
@@ -298,6 +300,46 @@ static void a_tcp_peer_that_does_not_answer_heartbeats_loses_its_connection(void
     assert_ok(evzmq_context_free(context));
 }
 
+/* As a program that is busy: longer than the time between two heartbeats. */
+static void read_late(void *arg)
+{
+    const struct evzmq_context_limits limits = {.size = sizeof limits,
+                                                .receive_high_water_mark = 1};
+    struct evzmq_context *const context = evzmq_context_new(0, NULL);
+    void *pull = NULL;
+    char byte = 0;
+
+    (void)arg;
+    child_check(evzmq_context_set_limits(context, &limits) == 0);
+    pull = evzmq_context_socket(context, ZMQ_PULL);
+    child_check(evzmq_context_bind(context, pull, "tcp://127.0.0.1:*") == 0);
+    child_ready(evzmq_context_get_endpoint(context, pull));
+    (void)zmq_poll(NULL, 0, EVZMQ_CONTEXT_HEARTBEAT_MS_DEFAULT * 3 / 2);
+    child_check(zmq_recv(pull, &byte, 1, 0) == 1);
+    child_check(evzmq_context_close_socket(context, pull) == 0);
+    child_check(evzmq_context_free(context) == 0);
+}
+
+/* With heartbeats of libzmq 4.3.4, its next one would abort the process. */
+static void a_peer_that_goes_while_its_messages_wait_costs_nothing_but_its_connection(void **state)
+{
+    unsigned char frame[16];
+    const size_t size = raw_frame(frame, 0, "x", 1);
+    char endpoint[256];
+    int status = -1;
+    const pid_t child = child_start(read_late, NULL, endpoint);
+    const int s = raw_open(raw_port(endpoint));
+
+    assert_true(s >= 0);
+    for (int i = 0; i < 1000; i++) {
+        assert_ok(raw_send(s, frame, size));
+    }
+    fixture_run_for(*state, 100); /* The first are read, and reading stops at the mark. */
+    raw_reset(s);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
 static void a_peer_that_announces_eight_gigabytes_is_disconnected_at_once(void **state)
 {
     static const unsigned char header[] = {0x02, 0, 0, 0, 2, 0, 0, 0, 0};
@@ -346,6 +388,7 @@ int main(void)
         claim(a_context_survives_that_its_zmq_context_is_terminated),
         claim(a_tcp_peer_that_says_nothing_loses_its_connection),
         claim(a_tcp_peer_that_does_not_answer_heartbeats_loses_its_connection),
+        claim(a_peer_that_goes_while_its_messages_wait_costs_nothing_but_its_connection),
         claim(a_peer_that_announces_eight_gigabytes_is_disconnected_at_once),
         claim(heartbeats_are_for_tcp_and_a_programs_own_interval_stays),
     };
