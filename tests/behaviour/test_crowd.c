@@ -84,7 +84,7 @@ static void check_crowd(struct fixture *f, size_t said, long bytes_max)
 {
     struct probe p = {.on_read = read_sequence};
     struct watch watch = {0};
-    struct crowd crowd = {.count = crowd_size(scaled(1000, 10000)), .said = said};
+    struct crowd crowd = {.count = crowd_size(scaled(500, 10000)), .said = said};
     struct evzmq_context *context = NULL;
     void *const pull = open_listener(f, &context);
     void *const push = peer_new(f, ZMQ_PUSH);
@@ -148,7 +148,7 @@ static void whole_greetings_without_more_end_with_the_handshakes_time(void **sta
 static void connections_that_come_and_go_while_all_is_disabled_leave_nothing(void **state)
 {
     struct fixture *const f = *state;
-    const long count = scaled(3000, 50000);
+    const long count = scaled(1500, 50000);
     struct probe p = {0};
     char endpoint[ENDPOINT_SIZE];
     void *const pull = peer_new(f, ZMQ_PULL);
@@ -158,7 +158,7 @@ static void connections_that_come_and_go_while_all_is_disabled_leave_nothing(voi
     peer_bind(f, pull, TRANSPORT_TCP, endpoint);
     probe_attach(f, &p, pull, 0);
     assert_ok(evzmq_socket_disable(p.socket, EV_READ | EV_WRITE));
-    for (long i = -1000; i < count; i++) {
+    for (long i = -500; i < count; i++) {
         const int fd = raw_open(raw_port(endpoint));
 
         assert_true(fd >= 0);

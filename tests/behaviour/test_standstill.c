@@ -215,7 +215,7 @@ static void a_process_stopped_in_its_loop_loses_nothing_and_times_nothing_out(vo
     }
 }
 
-enum { SOCKETS = 20 };
+enum { SOCKETS = 20, MESSAGES = 200 };
 
 /* A callback that takes longer than all timeouts, while messages come for everybody. */
 static void take_long(evutil_socket_t fd, short what, void *arg)
@@ -225,9 +225,18 @@ static void take_long(evutil_socket_t fd, short what, void *arg)
     (void)fd;
     (void)what;
     for (int i = 0; i < SOCKETS; i++) {
-        peer_send_sequence(peers[i], 0, 200, 8);
+        peer_send_sequence(peers[i], 0, MESSAGES, 8);
     }
     (void)zmq_poll(NULL, 0, 200);
+}
+
+/* The last one is followed by nothing. */
+static void read_until_last(struct probe *p, struct evzmq_message *message)
+{
+    read_sequence(p, message);
+    if (p->sequence == MESSAGES) {
+        assert_ok(evzmq_socket_set_timeouts(p->socket, NULL, NULL));
+    }
 }
 
 static void messages_that_came_while_a_callback_took_long_stop_the_read_timeouts(void **state)
@@ -243,7 +252,7 @@ static void messages_that_came_while_a_callback_took_long_stop_the_read_timeouts
         void *pull = NULL;
 
         peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &peers[i]);
-        probes[i].on_read = read_sequence;
+        probes[i].on_read = read_until_last;
         probe_attach(f, &probes[i], pull, 0);
         probe_enable(&probes[i], EV_READ);
     }
@@ -253,7 +262,7 @@ static void messages_that_came_while_a_callback_took_long_stop_the_read_timeouts
         assert_ok(evzmq_socket_set_timeouts(probes[i].socket, &brief, NULL));
     }
     assert_ok(event_add(long_one, &at_once));
-    while (all < SOCKETS * 200) {
+    while (all < SOCKETS * MESSAGES) {
         fixture_turn(f);
         all = 0;
         for (int i = 0; i < SOCKETS; i++) {

@@ -11,14 +11,16 @@
  * missing, comes twice, out of order or broken is wrong. The seed decides what is done and when in
  * its own order; the system's scheduling decides the rest.
  *
- * Exits with 1 when an account is wrong, a call failed that should not have, or descriptors are
- * left at the end. Stalls and the growth of memory are reported, not judged.
+ * Exits with 1 when an account is wrong, a call failed that should not have, or descriptors or
+ * memory of the library are left at the end. Stalls and the growth of memory are reported, not
+ * judged.
  */
 #include "soak.h"
 
 #include <dirent.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,14 +70,41 @@ struct soak {
     uint64_t breaks;
     bool ending;
     bool over;
-    long resident_begin;
+    long resident_begin; /* after a third: buffers, pools and the heap have found their size */
     long resident_end;
+    long blocks_begin;
+    long blocks_end;
     int descriptors_least;
     int descriptors_most;
     struct slope slope;
 };
 
 static volatile sig_atomic_t interrupted;
+
+/* What the library holds, in blocks. libzmq's threads free some of them. */
+static atomic_long blocks;
+
+static void *counting_malloc(size_t size)
+{
+    void *const memory = malloc(size);
+
+    (void)atomic_fetch_add(&blocks, memory != NULL);
+    return memory;
+}
+
+static void *counting_realloc(void *old, size_t size)
+{
+    void *const memory = realloc(old, size);
+
+    (void)atomic_fetch_add(&blocks, memory != NULL && old == NULL);
+    return memory;
+}
+
+static void counting_free(void *memory)
+{
+    (void)atomic_fetch_sub(&blocks, memory != NULL);
+    free(memory);
+}
 
 static void on_interrupt(int number)
 {
@@ -127,12 +156,13 @@ static void sample(struct soak *soak, uint64_t now)
     if (open > soak->descriptors_most) {
         soak->descriptors_most = open;
     }
-    /* Buffers, pools and the heap find their size in the first third. */
+    soak->blocks_end = atomic_load(&blocks);
     if ((now - soak->begin_ns) * 3 > soak->end_ns - soak->begin_ns && !soak->ending) {
         struct slope *const slope = &soak->slope;
 
         if (slope->count < 0.5) {
             soak->resident_begin = soak->resident_end;
+            soak->blocks_begin = soak->blocks_end;
         }
         slope->count += 1;
         slope->seconds += seconds;
@@ -313,6 +343,7 @@ int main(int argc, char **argv)
     (void)signal(SIGINT, on_interrupt);
     (void)signal(SIGTERM, on_interrupt);
     (void)printf("evzmq_soak --seconds %" PRIu64 " --seed %" PRIu64 "\n", seconds, soak.dice.state);
+    (void)evzmq_set_mem_functions(counting_malloc, counting_realloc, counting_free);
     soak.begin_ns = clock_ns();
     soak.end_ns = soak.begin_ns + seconds * UINT64_C(1000000000);
     if (soak_open(&soak) != 0) {
@@ -328,10 +359,13 @@ int main(int argc, char **argv)
     seconds = (clock_ns() - soak.begin_ns) / UINT64_C(1000000000);
     right = soak_close(&soak) == 0;
     descriptors_after = descriptors();
-    right = report_lines(&soak) && right && descriptors_after == descriptors_before;
+    right = report_lines(&soak) && right && descriptors_after == descriptors_before &&
+            atomic_load(&blocks) == 0;
     (void)printf("\n%" PRIu64 " s; the loop was broken %" PRIu64 " times\n", seconds, soak.breaks);
     (void)printf("resident: %ld KiB after a third, %ld at the end; %+.1f KiB a minute\n",
                  soak.resident_begin / 1024, soak.resident_end / 1024, slope_of(&soak.slope));
+    (void)printf("blocks of the library: %ld after a third, %ld at the end, %ld after\n",
+                 soak.blocks_begin, soak.blocks_end, atomic_load(&blocks));
     (void)printf("descriptors: %d before, %d to %d meanwhile, %d after\n", descriptors_before,
                  soak.descriptors_least, soak.descriptors_most, descriptors_after);
     (void)printf("%s\n", right ? "all accounts are right" : "WRONG");
