@@ -51,7 +51,11 @@ struct evzmq_context;
 #define EVZMQ_CONTEXT_MESSAGE_BYTES_MAX_DEFAULT (64 * 1024 * 1024)
 
 /** ZMQ_SNDHWM and ZMQ_RCVHWM, messages for each peer. libzmq's own value, set so that it does not
- * change under a program; its 0 is no limit at all. They count messages, not bytes. */
+ * change under a program; its 0 is no limit at all. They count messages, not bytes.
+ *
+ * A connection whose messages wait at the mark is not read any further. Over tcp that is for peers
+ * who mean well: a hostile one can abort a process of libzmq 4.3.4 by what it sends and how it then
+ * ends the connection (stream_engine_base.cpp, line 331), whatever the options are. */
 #define EVZMQ_CONTEXT_HIGH_WATER_MARK_DEFAULT 1000
 
 /** ZMQ_HANDSHAKE_IVL, milliseconds. libzmq's 30 s let whoever connects and says nothing hold a file
