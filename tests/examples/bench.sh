@@ -92,9 +92,9 @@ packed_records_arrive_over() {
 }
 
 packed_against_bare_says_which_frames_are_best() {
-    bench --pack 65536,262144 --against bare --repeat 2 --chars 32 --types query --format json
+    bench --pack 65536,524288 --against bare --repeat 2 --chars 32 --types query --format json
     has 2 out '"mode":"throughput",.*"lost":0,.*"ratio":[0-9.]+,'
-    has 1 out '"mode":"best",.*"pack":[0-9]+,"ratio":[0-9.]+,"default_pack":262144,'
+    has 1 out '"mode":"best",.*"pack":[0-9]+,"ratio":[0-9.]+,"default_pack":524288,'
 }
 
 trees_are_unpacked_too() {
