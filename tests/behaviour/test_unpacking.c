@@ -317,6 +317,73 @@ static void the_receive_calls_hand_over_records(void **state)
     probe_free(&p);
 }
 
+/* A codec of bytes that ends a value after each zero; what decodes alone has no 'x' in it. */
+static int decode_without_x(const void *state, const void *data, size_t size,
+                            struct evzmq_arena *arena, const void **out_value,
+                            struct evzmq_decode_error *out_error)
+{
+    const char *const x = memchr(data, 'x', size);
+    (void)state;
+    (void)arena;
+    *out_value = data;
+    if (x != NULL) {
+        *out_error =
+            (struct evzmq_decode_error){EVZMQ_DECODE_VALUE, (size_t)(x - (const char *)data)};
+        return -1;
+    }
+    return 0;
+}
+
+static int decode_to_zero(const void *state, const void *data, size_t size,
+                          struct evzmq_arena *arena, const void **out_value, size_t *out_used,
+                          struct evzmq_decode_error *out_error)
+{
+    const char *const zero = memchr(data, 0, size);
+    (void)state;
+    (void)arena;
+    *out_value = data;
+    if (zero == NULL) {
+        *out_error = (struct evzmq_decode_error){EVZMQ_DECODE_TRUNCATED, size};
+        return -1;
+    }
+    *out_used = (size_t)(zero - (const char *)data) + 1;
+    return 0;
+}
+
+static void a_record_that_only_the_prefix_method_accepts_costs_itself_alone(void **state)
+{
+    static const struct evzmq_codec_methods methods = {
+        .size = sizeof(struct evzmq_codec_methods),
+        .name = "undecided",
+        .decode = decode_without_x,
+        .decode_prefix = decode_to_zero,
+    };
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    struct evzmq_message *message = NULL;
+    struct evzmq_decode_error error;
+    void *push = NULL;
+    struct evzmq_codec *const codec = evzmq_codec_new(&methods, NULL);
+    packed_open_pair(f, TRANSPORT_INPROC, &p, &push);
+    assert_ok(evzmq_socket_set_codec(p.socket, codec));
+    evzmq_codec_free(codec);
+    peer_send(push, "a\0bx\0c", 7);
+    assert_ok(evzmq_socket_try_recv(p.socket, &message));
+    assert_part(message, 0, "a", 2);
+    evzmq_message_free(message);
+    assert_ok(evzmq_socket_try_recv(p.socket, &message));
+    assert_part(message, 0, "bx", 3);
+    assert_int_equal(evzmq_message_get_decode_error(message, &error), 1);
+    assert_int_equal(error.offset, 1);
+    evzmq_message_free(message);
+    assert_ok(evzmq_socket_try_recv(p.socket, &message));
+    assert_part(message, 0, "c", 2);
+    assert_int_equal(evzmq_message_get_decode_error(message, NULL), 0);
+    evzmq_message_free(message);
+    assert_int_equal(probe_stats(&p).decode_errors[EVZMQ_DECODE_VALUE], 1);
+    probe_free(&p);
+}
+
 /* In the middle of a frame: takes the rest and the next frame by hand, and leaves a part of that.
  */
 static void callbacks_go_on_with_a_frame_that_a_receive_call_began(void **state)
@@ -448,6 +515,7 @@ int main(void)
         claim(kept_records_are_their_own_bytes_and_outlive_the_frame),
         claim(a_kept_record_that_is_sent_on_is_the_record_alone),
         claim(the_receive_calls_hand_over_records),
+        claim(a_record_that_only_the_prefix_method_accepts_costs_itself_alone),
         claim(callbacks_go_on_with_a_frame_that_a_receive_call_began),
         claim(a_callback_may_receive_the_rest_of_its_frame_itself),
         claim(a_frame_of_many_parts_may_change_hands_with_the_way_to_receive),
