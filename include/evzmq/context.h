@@ -11,10 +11,9 @@
  * The first ipc endpoint makes the directory; a context that is used for tcp only makes none. The
  * library reads no environment variable.
  *
- * Thread: every call of this header belongs to one thread at a time, that of the context's sockets;
- * nothing in a context is locked. For inproc between threads let each thread have a context made
- * with evzmq_context_new_with() from the same ZeroMQ context. Callbacks: every call of this header
- * may be made by callbacks; none runs one.
+ * Of every call of this header: Thread: one at a time, that of the context's sockets. Callbacks:
+ * yes. Nothing in a context is locked: for inproc between threads let each thread have a context
+ * made with evzmq_context_new_with() from the same ZeroMQ context.
  *
  * Fork: in a child every call fails with ECHILD and touches nothing of the parent's: no file is
  * removed and no lock released. evzmq_context_free() releases the child's copy of the memory.
