@@ -103,15 +103,16 @@ struct evzmq_context_limits {
     size_t size; /**< sizeof(struct evzmq_context_limits) */
     int sockets_max; /**< ZMQ_MAX_SOCKETS; only until the first socket is made, and not for a
                         context made with evzmq_context_new_with() */
-    int linger_ms;
-    int64_t message_bytes_max;
-    int send_high_water_mark;
-    int receive_high_water_mark;
-    int handshake_ms;
+    int linger_ms; /**< ZMQ_LINGER; default EVZMQ_CONTEXT_LINGER_MS_DEFAULT */
+    int64_t message_bytes_max; /**< ZMQ_MAXMSGSIZE; default
+                                  EVZMQ_CONTEXT_MESSAGE_BYTES_MAX_DEFAULT */
+    int send_high_water_mark; /**< ZMQ_SNDHWM; default EVZMQ_CONTEXT_HIGH_WATER_MARK_DEFAULT */
+    int receive_high_water_mark; /**< ZMQ_RCVHWM; default EVZMQ_CONTEXT_HIGH_WATER_MARK_DEFAULT */
+    int handshake_ms; /**< ZMQ_HANDSHAKE_IVL; default EVZMQ_CONTEXT_HANDSHAKE_MS_DEFAULT */
     int heartbeat_ms; /**< of tcp connections */
     int heartbeat_timeout_ms; /**< of tcp connections; above heartbeat_ms, at most 6553500 */
-    int backlog;
-    enum evzmq_context_peers peers;
+    int backlog; /**< ZMQ_BACKLOG; default EVZMQ_CONTEXT_BACKLOG_DEFAULT */
+    enum evzmq_context_peers peers; /**< who may connect to ipc endpoints */
 };
 
 /**
@@ -157,7 +158,7 @@ EVZMQ_API int evzmq_context_set_limits(struct evzmq_context *context,
  * by evzmq_socket_free() of an adapter with EVZMQ_OPT_CLOSE_ON_FREE. Closing it with zmq_close(3)
  * is a bug: the context would not learn of it.
  *
- * @param type  ZMQ_PUSH and the like, from <zmq.h>
+ * @param type  ZMQ_PUSH and the like, from `<zmq.h>`
  * @return a socket that the caller must close; or NULL with EINVAL (NULL context, unknown type),
  * EMFILE (the limit of sockets, or too few free file descriptors), ENOMEM, ETERM, ESHUTDOWN
  * (closed), ECHILD
@@ -179,10 +180,10 @@ EVZMQ_API int evzmq_context_close_socket(struct evzmq_context *context, void *zm
  *
  * - "ipc://" followed by an asterisk: a new name in the context's private directory. A file that
  * somebody else put there stays; ENOENT when the directory itself was removed or replaced.
- * - "ipc:///path": refused with EADDRINUSE when something accepts connections there, or another
+ * - "ipc://PATH": refused with EADDRINUSE when something accepts connections there, or another
  * evzmq context holds it: libzmq would take the path from it and say nothing. A socket that a dead
  * process of the same user left is replaced; anything else there is left alone (EEXIST). A file
- * "<path>.lock" stands beside the socket while it is bound; a killed process leaves both for the
+ * "PATH.lock" stands beside the socket while it is bound; a killed process leaves both for the
  * next one to take over. The path's directory must be as evzmq_context_get_directory() says, unless
  * EVZMQ_CONTEXT_PEERS_ANY was asked for.
  * - "ipc://@name": an abstract name.
