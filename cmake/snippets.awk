@@ -7,7 +7,8 @@
 
 /^```c$/ {
     inside = 1
-    file = prefix ++count ".c"
+    count++
+    file = prefix count ".c"
     printf "#line %d \"%s\"\n", FNR + 1, FILENAME >file
     next
 }

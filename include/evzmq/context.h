@@ -90,7 +90,7 @@ struct evzmq_context;
 /** Who may connect to the ipc endpoints a context binds. */
 enum evzmq_context_peers {
     /** Processes with the effective user id of this one, whatever the directory's and the file's
-     * mode say. Abstract names (ipc://@name) have no mode: this is their only protection. */
+     * mode say. Abstract names (`ipc://@name`) have no mode: this is their only protection. */
     EVZMQ_CONTEXT_PEERS_SAME_USER = 0,
     /** Whoever the file system lets in; anyone, for abstract names. A socket file keeps the mode
      * that the umask gives it, and its directory may be one that others write to. */
@@ -186,7 +186,7 @@ EVZMQ_API int evzmq_context_close_socket(struct evzmq_context *context, void *zm
  * "PATH.lock" stands beside the socket while it is bound; a killed process leaves both for the
  * next one to take over. The path's directory must be as evzmq_context_get_directory() says, unless
  * EVZMQ_CONTEXT_PEERS_ANY was asked for.
- * - "ipc://@name": an abstract name.
+ * - `ipc://@name`: an abstract name.
  * - anything else goes to zmq_bind(3) as it is; tcp gets the context's heartbeats, unless the
  * program has set ZMQ_HEARTBEAT_IVL.
  *

@@ -110,8 +110,8 @@ extern EVZMQ_API const struct evzmq_schema evzmq_record_batch_schema;
 
 /**
  * A QueryResult or a StreamChunk. Value of the codec: `const struct evzmq_union *`, whose `which`
- * is &evzmq_record_query_result_schema or &evzmq_record_stream_chunk_schema; evzmq_record_value()
- * gives the record and which.
+ * points to evzmq_record_query_result_schema or evzmq_record_stream_chunk_schema;
+ * evzmq_record_value() gives the record and which.
  */
 extern EVZMQ_API const struct evzmq_schema evzmq_record_response_schema;
 

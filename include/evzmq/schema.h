@@ -136,7 +136,8 @@ enum evzmq_choice_kind {
     EVZMQ_CHOICE_NIL = 0, /**< nothing: nil where that is allowed, else the field's default */
     EVZMQ_CHOICE_BOOL, /**< in as.boolean */
     EVZMQ_CHOICE_INTEGER, /**< in as.integer */
-    EVZMQ_CHOICE_FLOAT, /**< a float, in as.real; without EVZMQ_CHOICE_INTEGER beside it an integer too */
+    EVZMQ_CHOICE_FLOAT, /**< a float, in as.real; without EVZMQ_CHOICE_INTEGER beside it an integer
+                           too */
     EVZMQ_CHOICE_STR, /**< in as.str */
     EVZMQ_CHOICE_BIN, /**< in as.bin */
     EVZMQ_CHOICE_STR_ARRAY, /**< an array of strings, in as.strs */
@@ -448,7 +449,7 @@ struct evzmq_schema {
 
 /** How deep the containers of a span may be nested by default. */
 #define EVZMQ_SCHEMA_DEPTH_DEFAULT 512
-/** And at most. */
+/** How deep that can be asked to be. */
 #define EVZMQ_SCHEMA_DEPTH_MAX 512
 /** How many bytes of structs and arrays one message may decode to by default. */
 #define EVZMQ_SCHEMA_MEMORY_DEFAULT (64u * 1024u * 1024u)

@@ -171,9 +171,9 @@ struct evzmq_budget {
     unsigned write_usec; /**< microseconds for that */
 };
 
-/** The default limit of the output queue in messages, */
+/** The default limit of the output queue, in messages. */
 #define EVZMQ_OUTPUT_MESSAGES_DEFAULT 1000u
-/** and that in bytes. */
+/** The default limit of the output queue, in bytes. */
 #define EVZMQ_OUTPUT_BYTES_DEFAULT (64u * 1024u * 1024u)
 
 /**
