@@ -39,7 +39,7 @@ static void side_open(struct fixture *f, struct side *side, int type)
     side->f = f;
     side->zmq_context = zmq_ctx_new();
     side->context = evzmq_context_new_with(side->zmq_context, NULL);
-    assert_ok(evzmq_context_set_limits(side->context, &limits));
+    assert_ok(evzmq_context_set_limits(side->context, limits));
     side->zmq_socket = evzmq_context_socket(side->context, type);
     assert_non_null(side->zmq_socket);
     peer_set_int(side->zmq_socket, ZMQ_RECONNECT_IVL, 20);
@@ -121,45 +121,53 @@ static size_t watch_seen(const struct side *side, unsigned type)
     return watch_count(&side->watch, type);
 }
 
-/* Nothing tells a socket that a cable was pulled: without heartbeats it would wait for ever. */
-static void a_pulled_cable_is_a_disconnected_event_and_all_goes_on_when_it_is_back(void **state)
+/* A server in the first network, to which this thread goes back, and a client in the second. */
+static void open_far_sides(struct fixture *f, struct cable *cable, struct side *server,
+                           struct side *client, const struct evzmq_context_limits *limits)
 {
-    struct fixture *const f = *state;
+    if (geteuid() != 0) {
+        print_message("only root can make networks\n");
+        skip();
+    }
+    if (cable_open(cable) != 0) {
+        cable_close(cable);
+        print_message("this system lets nobody make networks, or has no ip(8)\n");
+        skip();
+    }
+    side_open(f, server, ZMQ_PULL, limits); /* libzmq's threads start here. */
+    probe_enable(&server->p, EV_READ);
+    assert_ok(evzmq_context_bind(server->context, server->zmq_socket, "tcp://10.9.8.1:7777"));
+    assert_ok(setns(cable->networks[1], CLONE_NEWNET));
+    side_open(f, client, ZMQ_PUSH, limits);
+    assert_ok(evzmq_context_connect(client->context, client->zmq_socket, "tcp://10.9.8.1:7777"));
+}
+
+static void write_hundred(struct side *client, uint64_t *number)
+{
+    for (int i = 0; i < 100; i++, ++*number) {
+        assert_ok(evzmq_socket_write(client->p.socket, number, sizeof *number));
+    }
+}
+
+/* Nothing tells a socket that a cable was pulled. Twice. */
+static void check_cable(struct fixture *f, const struct evzmq_context_limits *limits)
+{
     struct cable cable;
     struct side server = {.p = {.on_read = read_sequence}};
     struct side client = {0};
     uint64_t number = 0;
 
-    if (geteuid() != 0) {
-        print_message("only root can make networks\n");
-        skip();
-    }
-    if (cable_open(&cable) != 0) {
-        cable_close(&cable);
-        print_message("this system lets nobody make networks, or has no ip(8)\n");
-        skip();
-    }
-    side_open(f, &server, ZMQ_PULL); /* libzmq's threads start here, in the first network. */
-    probe_enable(&server.p, EV_READ);
-    assert_ok(evzmq_context_bind(server.context, server.zmq_socket, "tcp://10.9.8.1:7777"));
-    assert_ok(setns(cable.networks[1], CLONE_NEWNET));
-    side_open(f, &client, ZMQ_PUSH);
-    assert_ok(evzmq_context_connect(client.context, client.zmq_socket, "tcp://10.9.8.1:7777"));
+    open_far_sides(f, &cable, &server, &client, limits);
     for (size_t pulls = 0; pulls < 2; pulls++) {
         run_until(f, watch_seen(&client, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == pulls + 1 &&
                          watch_seen(&server, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == pulls + 1);
-        for (int i = 0; i < 100; i++, number++) {
-            assert_ok(evzmq_socket_write(client.p.socket, &number, sizeof number));
-        }
+        write_hundred(&client, &number);
         run_until(f, server.p.sequence == number);
         assert_int_equal(watch_seen(&server, EVZMQ_MONITOR_DISCONNECTED), pulls);
         assert_ok(run("ip link set evzmq1 down"));
         run_until(f, watch_seen(&client, EVZMQ_MONITOR_DISCONNECTED) == pulls + 1 &&
                          watch_seen(&server, EVZMQ_MONITOR_DISCONNECTED) == pulls + 1);
-        /* They wait for the network. */
-        for (int i = 0; i < 100; i++, number++) {
-            assert_ok(evzmq_socket_write(client.p.socket, &number, sizeof number));
-        }
+        write_hundred(&client, &number); /* They wait for the network. */
         assert_ok(run("ip link set evzmq1 up"));
         run_until(f, server.p.sequence == number);
     }
@@ -168,8 +176,29 @@ static void a_pulled_cable_is_a_disconnected_event_and_all_goes_on_when_it_is_ba
     side_close(&server);
     cable_close(&cable);
 }
+
+static void a_pulled_cable_is_a_disconnected_event_and_all_goes_on_when_it_is_back(void **state)
+{
+    check_cable(*state, &beating);
+}
+
+/* Every two seconds, as is the default; but less often than that. */
+static void the_systems_probes_notice_a_pulled_cable_of_an_idle_connection(void **state)
+{
+    const struct evzmq_context_limits probing = {.size = sizeof probing,
+                                                 .heartbeat_timeout_ms = 2001};
+
+    check_cable(*state, &probing);
+}
 #else
 static void a_pulled_cable_is_a_disconnected_event_and_all_goes_on_when_it_is_back(void **state)
+{
+    (void)state;
+    print_message("this system has no networks to be made\n");
+    skip();
+}
+
+static void the_systems_probes_notice_a_pulled_cable_of_an_idle_connection(void **state)
 {
     (void)state;
     print_message("this system has no networks to be made\n");
@@ -192,8 +221,8 @@ static void a_callback_that_takes_longer_than_heartbeats_may_costs_no_connection
     struct side server = {.p = {.on_read = read_slowly}};
     struct side client = {0};
 
-    side_open(f, &server, ZMQ_PULL);
-    side_open(f, &client, ZMQ_PUSH);
+    side_open(f, &server, ZMQ_PULL, &beating);
+    side_open(f, &client, ZMQ_PUSH, &beating);
     assert_ok(evzmq_context_bind(server.context, server.zmq_socket, "tcp://127.0.0.1:*"));
     assert_ok(evzmq_context_connect(client.context, client.zmq_socket,
                                     evzmq_context_get_endpoint(server.context, server.zmq_socket)));
@@ -229,7 +258,7 @@ static void pings_of_any_kind_harm_nobody_else(void **state)
     int fds[CONNECTIONS];
     unsigned chance = 12345;
 
-    side_open(f, &server, ZMQ_PULL);
+    side_open(f, &server, ZMQ_PULL, &beating);
     assert_ok(evzmq_context_bind(server.context, server.zmq_socket, "tcp://127.0.0.1:*"));
     endpoint = evzmq_context_get_endpoint(server.context, server.zmq_socket);
     peer_connect(push, endpoint);
@@ -262,6 +291,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         claim(a_pulled_cable_is_a_disconnected_event_and_all_goes_on_when_it_is_back),
+        claim(the_systems_probes_notice_a_pulled_cable_of_an_idle_connection),
         claim(a_callback_that_takes_longer_than_heartbeats_may_costs_no_connection),
         claim(pings_of_any_kind_harm_nobody_else),
     };
