@@ -65,7 +65,8 @@ struct evzmq_context;
  * milliseconds: without that a half-open connection takes messages and tells nobody. The system
  * asks, and answers, by TCP keep-alive (ZMQ_TCP_KEEPALIVE; in whole seconds), so that a reader that
  * pauses loses nothing. Where messages are under way it is the system's retransmissions that end a
- * dead connection, after minutes.
+ * dead connection, after minutes; and probes that this side's own interface cannot send count for
+ * nothing.
  *
  * A program that sets evzmq_context_limits::heartbeat_ms itself has ZeroMQ's heartbeats
  * (ZMQ_HEARTBEAT_IVL) too, which are sooner and notice a process that was stopped. They are for
