@@ -139,16 +139,13 @@ static void scene_open(struct scene *scene, struct fixture *f, const struct row 
 static void fill(struct scene *scene)
 {
     static char bytes[SIZE];
-    bool took = true;
 
-    while (took) {
-        took = false;
+    do {
         while (evzmq_socket_write(scene->p.socket, bytes, sizeof bytes) == 0) {
-            took = true;
         }
         assert_int_equal(errno, EAGAIN);
         fixture_run_for(scene->f, 10);
-    }
+    } while (evzmq_socket_get_queued(scene->p.socket, NULL) < QUEUE);
 }
 
 static void note_end(struct evzmq_socket *socket, uint64_t handed_over, uint64_t not_handed_over,
