@@ -408,6 +408,22 @@ static void pub_socket_publishes_too(void **state)
     evzmq_publisher_free(publisher);
 }
 
+static void calls_without_a_publisher_are_refused_or_do_nothing(void **state)
+{
+    struct evzmq_publisher_stats stats = {.size = sizeof(stats)};
+
+    (void)state;
+    evzmq_publisher_setcb(NULL, NULL, NULL, NULL, NULL);
+    assert_null(evzmq_publisher_get_socket(NULL));
+    assert_errno(evzmq_publisher_set_codec(NULL, NULL), EINVAL);
+    assert_errno(evzmq_publisher_publish(NULL, "topic", "a", 1), EINVAL);
+    assert_errno(evzmq_publisher_publish_value(NULL, "topic", "a"), EINVAL);
+    assert_errno(evzmq_publisher_flush(NULL), EINVAL);
+    assert_errno(evzmq_publisher_shutdown(NULL, NULL, NULL, NULL), EINVAL);
+    assert_errno(evzmq_publisher_get_stats(NULL, &stats), EINVAL);
+    evzmq_publisher_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +441,7 @@ int main(void)
         claim(other_sockets_and_options_are_refused_and_stay_the_callers),
         claim(subscriptions_are_reported_and_anything_else_ignored),
         claim(pub_socket_publishes_too),
+        claim(calls_without_a_publisher_are_refused_or_do_nothing),
     };
 
     return run_claims(tests);
