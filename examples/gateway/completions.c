@@ -67,12 +67,8 @@ static void start_stream(struct exchange *exchange)
     if (request->major < 1 || (request->major == 1 && request->minor < 1)) {
         (void)evhttp_remove_header(evhttp_request_get_input_headers(request), "Connection");
     }
-    (void)evhttp_add_header(headers, "Content-Type", "text/event-stream");
+    serve_headers(exchange->gateway, request, HTTP_OK, "text/event-stream");
     (void)evhttp_add_header(headers, "Cache-Control", "no-cache");
-    if (exchange->gateway->ending) {
-        (void)evhttp_add_header(headers, "Connection", "close");
-    }
-    exchange->gateway->counters.answers[HTTP_OK]++;
     exchange->started = true;
     evhttp_send_reply_start(request, HTTP_OK, NULL);
 }

@@ -116,6 +116,9 @@ void serve_error(struct gateway *gateway, struct evhttp_request *request, int co
                  const char *type, const char *message);
 
 /* Takes a request to complete a prompt. */
+/* Adds the headers that all answers have, and counts one. */
+void serve_headers(struct gateway *gateway, struct evhttp_request *request, int code,
+                   const char *type);
 void completions_request(struct gateway *gateway, struct evhttp_request *request);
 /* The pool's callbacks. */
 void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_message *message,
