@@ -31,6 +31,25 @@ static void a_prompt_comes_back_in_reverse_order(void **state)
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }
 
+/* Also what a C string could not hold, and what would be the end of an event of a stream. */
+static void a_prompt_may_have_any_character(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    struct web_answer answer;
+    (void)state;
+    gateway_start_one(&server);
+    web_connect(&client, &server);
+    gateway_post(&client, "{\"prompt\":\"a\\u0000b %41\\u0001 \\ud83d\\ude00 \\n\\ndata:\"}");
+    web_receive(&client, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_non_null(
+        strstr(answer.body, "\"text\":\"data: \xf0\x9f\x98\x80 %41\\u0001 a\\u0000b\""));
+    web_free(&answer);
+    web_close(&client);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 static void check_long_text(const char *text, size_t words)
 {
     assert_non_null(text);
@@ -434,6 +453,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         claim(a_prompt_comes_back_in_reverse_order),
         claim(a_large_text_arrives_whole),
+        claim(a_prompt_may_have_any_character),
         claim(a_stream_has_pieces_then_the_result_then_done),
         claim(direct_answers_are_the_same),
         claim(what_is_no_request_gets_400),
