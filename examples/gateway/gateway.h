@@ -1,10 +1,15 @@
 /*
  * What the parts of the gateway's main process share.
  *
- *     http_gateway.c  start and end            serve.c       routes, plain replies, the page
- *     listen.c        connections              completions.c requests to workers, answers to
- * clients exchange.c      what is under way        metrics.c     counters as text json.c JSON and
- * records         completion.c  the worker's work
+ *     http_gateway.c  start and end
+ *     options.c       the command line
+ *     listen.c        connections
+ *     serve.c         routes, plain replies; page.c is the page
+ *     completions.c   requests to workers, answers to clients
+ *     exchange.c      what is under way
+ *     metrics.c       counters as text
+ *     json.c          JSON and records
+ *     worker.c        the worker; completion.c is its work
  *
  * A request of a client is an exchange from its arrival until its answer has been written or its
  * connection is gone. Workers know it by an id, not by a pointer, so that an answer that comes when

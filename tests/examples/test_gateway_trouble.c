@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -236,6 +237,34 @@ static void sigterm_finishes_what_is_under_way(void **state)
     web_close(&idle);
 }
 
+/* No buffer of the system holds all of the stream, so that it is under way when the signal comes.
+ */
+static void sigterm_lets_a_stream_come_to_its_end(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    struct web_answer answer;
+    size_t size = 0;
+    char *body = gateway_long_body(1000000, true, &size);
+    const char *arguments[] = {
+        "--port",          "0",        "--workers", "1",  "--body-max", "16777216",
+        "--client-buffer", "67108864", "--grace",   "60", NULL};
+    (void)state;
+    web_start(&server, GATEWAY, arguments);
+    web_connect_with(&client, &server, 65536);
+    web_post(&client, GATEWAY_PATH, body, size);
+    web_receive_some(&client, 1000);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    await_end_of_accepting(&server);
+    web_receive(&client, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body + answer.size - strlen("data: [DONE]\n\n"), "data: [DONE]\n\n");
+    web_free(&answer);
+    assert_int_equal(web_end(&server, 0), 0);
+    web_close(&client);
+    free(body);
+}
+
 /* More clients come, one after the other, than are accepted at a time. */
 static void a_flood_of_connections_leaves_time_for_a_request(void **state)
 {
@@ -337,6 +366,7 @@ int main(void)
         claim(a_client_that_does_not_read_its_stream_is_dropped),
         claim(an_idle_connection_is_closed_and_one_that_waits_is_not),
         claim(sigterm_finishes_what_is_under_way),
+        claim(sigterm_lets_a_stream_come_to_its_end),
         claim(a_flood_of_connections_leaves_time_for_a_request),
         claim(a_second_signal_ends_it_at_once),
         claim(an_end_does_not_wait_for_ever),
