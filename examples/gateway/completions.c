@@ -9,6 +9,7 @@
  * have left; whoever gave it does not look at the exchange again.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,8 +23,9 @@
 #include "exchange.h"
 #include "json.h"
 
-/* <event2/http.h> has no name for it. */
+/* <event2/http.h> has no names for them. */
 #define BAD_GATEWAY 502
+#define GATEWAY_TIMEOUT 504
 
 static double seconds_now(void)
 {
@@ -253,7 +255,7 @@ static void ask(struct exchange *exchange, const struct question *question)
     char id[EXCHANGE_ID_SIZE];
     msgpack_sbuffer data;
     msgpack_sbuffer_init(&data);
-    if (question_pack(question, &data) != 0) {
+    if (question_pack(question, &data) != 0 || exchange_wait(exchange) != 0) {
         msgpack_sbuffer_destroy(&data);
         answer_error(exchange, HTTP_INTERNAL, "no_memory", "out of memory");
         return;
@@ -346,9 +348,40 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     } else if (!is_chunk) {
         answer_result(exchange, result, message);
     } else if (exchange->streams) {
+        (void)exchange_wait(exchange); /* for the next one; without memory the old time holds */
         (void)answer_chunk(exchange, chunk);
+    } else {
+        gateway->counters.bad_answers++;
     }
     pump(gateway);
+}
+
+/* A worker that leaves requests without an answer gets no more once they are as many as it may
+ * have: it would be up and do nothing for ever. When nobody waits for any of them it is killed, and
+ * another one started. */
+static void end_stuck_workers(const struct gateway *gateway)
+{
+    for (unsigned worker = 0; worker < gateway->options.workers; worker++) {
+        struct evzmq_pool_worker_stats stats = {.size = sizeof(stats)};
+        struct load *load = &gateway->loads[worker];
+        if (load->asked.count == 0 &&
+            evzmq_pool_get_worker_stats(gateway->pool, worker, &stats) == 0 &&
+            stats.state == EVZMQ_POOL_UP && stats.pid > 0 && stats.pid != load->given_up &&
+            stats.unanswered + stats.queued >= REQUESTS_PER_WORKER) {
+            (void)complain("worker %u leaves %llu requests unanswered", worker,
+                           (unsigned long long)(stats.unanswered + stats.queued));
+            load->given_up = stats.pid;
+            (void)kill((pid_t)stats.pid, SIGKILL);
+        }
+    }
+}
+
+void completions_overdue(struct exchange *exchange)
+{
+    struct gateway *gateway = exchange->gateway;
+    gateway->counters.timed_out++;
+    answer_failed(exchange, GATEWAY_TIMEOUT, "timeout", "no answer came in time");
+    end_stuck_workers(gateway);
 }
 
 /* A worker is lost, and with it what it had. Requests that its socket still holds go to the process

@@ -57,6 +57,7 @@ struct exchange_table {
 struct load {
     struct exchange_list asked;
     uint64_t sent; /* requests that its socket accepted, over all its starts */
+    long given_up; /* the process that was killed because it answers nothing any more */
 };
 
 #define CODES_MAX 600
@@ -69,6 +70,7 @@ struct counters {
     uint64_t streams_broken; /* that ended with an error after their begin */
     uint64_t clients_gone; /* that left before their answer was complete */
     uint64_t clients_too_slow;
+    uint64_t timed_out; /* requests, and streams, that waited too long for a worker */
     uint64_t late_answers; /* from workers, to requests that nobody waits for any more */
     uint64_t queue_full;
     uint64_t lost; /* requests that were lost with their worker */
@@ -93,6 +95,7 @@ struct gateway {
     struct exchange_list waiting; /* for a worker */
     size_t waiting_bytes;
     struct load *loads; /* by worker */
+    const struct timeval *timeout; /* options.timeout, as the base keeps it for many timers */
 
     struct counters counters;
     struct event *signals[2];
@@ -113,6 +116,9 @@ int listen_raise_limit(const struct options *options);
 
 /* Takes a request that has arrived. */
 void serve_request(struct evhttp_request *request, void *gateway);
+/* Adds the headers that all answers have, and counts one. */
+void serve_headers(struct gateway *gateway, struct evhttp_request *request, int code,
+                   const char *type);
 /* Answers a request that is no exchange, or one that was never sent to a worker. Takes nothing:
  * body may be NULL and stays the caller's. */
 void serve_reply(struct gateway *gateway, struct evhttp_request *request, int code,
@@ -121,15 +127,14 @@ void serve_error(struct gateway *gateway, struct evhttp_request *request, int co
                  const char *type, const char *message);
 
 /* Takes a request to complete a prompt. */
-/* Adds the headers that all answers have, and counts one. */
-void serve_headers(struct gateway *gateway, struct evhttp_request *request, int code,
-                   const char *type);
 void completions_request(struct gateway *gateway, struct evhttp_request *request);
 /* The pool's callbacks. */
 void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_message *message,
                         void *gateway);
 void completions_event(struct evzmq_pool *pool, const struct evzmq_pool_event *event,
                        void *gateway);
+/* An exchange has waited too long. */
+void completions_overdue(struct exchange *exchange);
 
 void metrics_add(const struct gateway *gateway, struct evbuffer *out);
 

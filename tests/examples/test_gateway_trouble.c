@@ -184,7 +184,7 @@ static void an_idle_connection_is_closed_and_one_that_waits_is_not(void **state)
     struct web_client waiting;
     struct web_client idle;
     (void)state;
-    gateway_start(&server, "--workers", "1", "--timeout", "1");
+    gateway_start(&server, "--workers", "1", "--idle-timeout", "1");
     const pid_t worker = gateway_worker(&server);
     web_stop_process(worker);
     web_connect(&waiting, &server);
