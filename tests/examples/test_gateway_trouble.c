@@ -326,6 +326,58 @@ static void an_end_does_not_wait_for_ever(void **state)
     web_close(&client);
 }
 
+/* The number of /metrics over a connection that is there. */
+static unsigned long long metric_over(struct web_client *client, const char *name)
+{
+    struct web_answer answer;
+    web_send_text(client, "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n");
+    web_receive(client, &answer);
+    const char *line = strstr(answer.body, name);
+    assert_non_null(line);
+    const unsigned long long value = strtoull(line + strlen(name), NULL, 10);
+    web_free(&answer);
+    return value;
+}
+
+static void without_descriptors_to_spare_connections_wait_and_others_are_served(void **state)
+{
+    enum { CROWD = 400 };
+    const char *arguments[] = {"-c",    "ulimit -n 300 && exec \"$0\" \"$@\"",
+                               GATEWAY, "--port",
+                               "0",     "--workers",
+                               "1",     "--connections",
+                               "50",    NULL};
+    struct web_server server;
+    struct web_client early;
+    struct web_client late;
+    static struct web_client crowd[CROWD];
+    (void)state;
+    web_start(&server, "/bin/sh", arguments);
+    const pid_t worker = gateway_worker(&server);
+    web_connect(&early, &server);
+    gateway_post(&early, "{\"prompt\":\"a\"}");
+    web_expect(&early, 200);
+    for (int i = 0; i < CROWD; i++) {
+        web_connect(&crowd[i], &server);
+    }
+    while (metric_over(&early, "\ngateway_accept_pauses_total ") == 0) {
+    }
+    assert_int_equal(kill(worker, SIGKILL), 0); /* There is room for another one. */
+    while (metric_over(&early, "\nevzmq_pool_restarts_total ") == 0) {
+    }
+    gateway_post(&early, "{\"prompt\":\"a\"}");
+    web_expect(&early, 200);
+    web_connect(&late, &server);
+    gateway_post(&late, "{\"prompt\":\"a\"}");
+    for (int i = 0; i < CROWD; i++) {
+        web_close(&crowd[i]);
+    }
+    web_expect(&late, 200);
+    web_close(&late);
+    web_close(&early);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 static void more_than_1024_connections_are_served(void **state)
 {
     enum { CONNECTIONS = 1200 };
@@ -370,6 +422,7 @@ int main(void)
         claim(a_flood_of_connections_leaves_time_for_a_request),
         claim(a_second_signal_ends_it_at_once),
         claim(an_end_does_not_wait_for_ever),
+        claim(without_descriptors_to_spare_connections_wait_and_others_are_served),
         claim(more_than_1024_connections_are_served),
     };
     return run_claims(tests);
