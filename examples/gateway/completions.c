@@ -161,9 +161,17 @@ static void answer_result(struct exchange *exchange, const struct evzmq_record_q
 
 /* To and from the workers. */
 
+static void hear(struct gateway *gateway, unsigned worker)
+{
+    (void)event_base_gettimeofday_cached(gateway->base, &gateway->loads[worker].heard);
+}
+
 static void asked(struct exchange *exchange, unsigned worker)
 {
     struct load *load = &exchange->gateway->loads[worker];
+    if (load->asked.count == 0) {
+        hear(exchange->gateway, worker);
+    }
     exchange->phase = PHASE_ASKED;
     exchange->worker = worker;
     exchange->place = ++load->sent;
@@ -338,6 +346,7 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     const struct evzmq_record_stream_chunk *chunk = record;
     const struct evzmq_record_query_result *result = record;
     (void)pool;
+    hear(gateway, worker);
     if (record == NULL) {
         gateway->counters.bad_answers++;
         return;
@@ -356,6 +365,17 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     pump(gateway);
 }
 
+/* Whether a worker has said nothing for as long as a request may take. A request that waited for it
+ * may be overdue soon after it got it, which says nothing about the worker. */
+static bool is_silent(const struct gateway *gateway, const struct load *load)
+{
+    struct timeval now = {0, 0};
+    struct timeval silence;
+    (void)event_base_gettimeofday_cached(gateway->base, &now);
+    evutil_timersub(&now, &load->heard, &silence);
+    return silence.tv_sec >= (time_t)gateway->options.timeout;
+}
+
 /* A worker that leaves requests without an answer gets no more once they are as many as it may
  * have: it would be up and do nothing for ever. When nobody waits for any of them it is killed, and
  * another one started. */
@@ -364,7 +384,7 @@ static void end_stuck_workers(const struct gateway *gateway)
     for (unsigned worker = 0; worker < gateway->options.workers; worker++) {
         struct evzmq_pool_worker_stats stats = {.size = sizeof(stats)};
         struct load *load = &gateway->loads[worker];
-        if (load->asked.count == 0 &&
+        if (load->asked.count == 0 && is_silent(gateway, load) &&
             evzmq_pool_get_worker_stats(gateway->pool, worker, &stats) == 0 &&
             stats.state == EVZMQ_POOL_UP && stats.pid > 0 && stats.pid != load->given_up &&
             stats.unanswered + stats.queued >= REQUESTS_PER_WORKER) {
@@ -414,11 +434,16 @@ void completions_event(struct evzmq_pool *pool, const struct evzmq_pool_event *e
         break;
     case EVZMQ_POOL_EVENT_BAD_ANSWER:
         gateway->counters.bad_answers++;
+        if (event->worker < gateway->options.workers) {
+            hear(gateway, event->worker);
+        }
         break;
     case EVZMQ_POOL_EVENT_ERROR:
         (void)complain("%s", evzmq_strerror(event->error));
         break;
     case EVZMQ_POOL_EVENT_READY:
+        hear(gateway, event->worker);
+        break;
     case EVZMQ_POOL_EVENT_WRITABLE:
     default:
         break;

@@ -57,6 +57,7 @@ struct exchange_table {
 struct load {
     struct exchange_list asked;
     uint64_t sent; /* requests that its socket accepted, over all its starts */
+    struct timeval heard; /* when it answered last, or began to have something to answer */
     long given_up; /* the process that was killed because it answers nothing any more */
 };
 
