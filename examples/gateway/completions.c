@@ -443,6 +443,7 @@ void completions_event(struct evzmq_pool *pool, const struct evzmq_pool_event *e
         break;
     case EVZMQ_POOL_EVENT_READY:
         hear(gateway, event->worker);
+        gateway->loads[event->worker].given_up = 0;
         break;
     case EVZMQ_POOL_EVENT_WRITABLE:
     default:
