@@ -100,8 +100,9 @@ struct evzmq_socket;
 /** The largest size of a frame, in bytes. */
 #define EVZMQ_PACKING_BYTES_MAX (64u * 1024u * 1024u)
 
-/** What a packing socket lets libzmq hold: so many frames, and so many bytes at least. */
+/** What a packing socket lets libzmq hold: so many frames. */
 #define EVZMQ_PACKING_IN_FLIGHT_FRAMES 4u
+/** And so many bytes at least. */
 #define EVZMQ_PACKING_IN_FLIGHT_MIN (1024u * 1024u)
 
 /**
