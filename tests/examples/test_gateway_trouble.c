@@ -245,7 +245,7 @@ static void sigterm_lets_a_stream_come_to_its_end(void **state)
     struct web_client client;
     struct web_answer answer;
     size_t size = 0;
-    char *body = gateway_long_body(1000000, true, &size);
+    char *body = gateway_long_body(400000, true, &size);
     const char *arguments[] = {
         "--port",          "0",        "--workers", "1",  "--body-max", "16777216",
         "--client-buffer", "67108864", "--grace",   "60", NULL};
