@@ -20,9 +20,18 @@
  * - Errors of accept(2). An ipc listener aborts the process on EMFILE, ENOMEM, ENOBUFS and EPERM, a
  *   tcp listener on EPERM. EVZMQ_CONTEXT_DESCRIPTORS_RESERVE is looked at when something is made;
  *   afterwards peers use up descriptors. A program that asks evzmq_context_check_descriptors() at
- *   each EVZMQ_MONITOR_ACCEPTED (<evzmq/monitor.h>), and stops listening (zmq_unbind(3)) when that
- *   warns, is safe from peers that are no faster than its loop.
-@ABORTS@
+ *   each EVZMQ_MONITOR_ACCEPTED (<evzmq/monitor.h>), and closes the listening socket when that
+ * warns, is safe from peers that are no faster than its loop: the connections that a listener
+ * accepted end with it (so they do at zmq_unbind(3)), and good peers come again when the endpoint
+ * is bound anew.
+ * - A ROUTER, REP, PUB or XPUB that connects aborts the process (zmtp_engine.cpp, lines 446 and
+ *   463) when its server speaks ZMTP 1 or 2 (for PUB and XPUB: 1), fills the pipe to the high water
+ *   mark, and has it connect anew. ZMQ_ZAP_DOMAIN set to anything before bind and connect has
+ * libzmq refuse peers of these protocols, all of which were replaced in 2013. It costs nothing else
+ * as long as nobody answers at inproc://zeromq.zap.01.
+ * - A ROUTER or REP that connected over inproc while nobody was bound there, and was disconnected
+ *   (zmq_disconnect(3)), aborts the process (pipe.cpp, line 87) when somebody binds that name.
+ * - A linger that runs out among multipart messages: see EVZMQ_OPT_CLOSE_ON_FREE.
  * - There is no authentication in this library yet: whoever can reach an endpoint can connect, and
  *   be such a peer.
  *

@@ -15,6 +15,7 @@
 #include <event2/event.h>
 
 #include "child.h"
+#include "place.h"
 
 enum { MEGABYTE = 1024 * 1024, LARGE_MESSAGES = 1000 };
 
@@ -89,29 +90,25 @@ static void without_a_peer_zeromq_takes_its_mark_and_with_immediate_nothing(void
 /* A program that asks for descriptors whenever somebody connects. */
 struct doorkeeper {
     struct event_base *base;
+    void *zmq_context;
     struct evzmq_context *context;
+    struct evzmq_monitor *monitor;
     struct evzmq_socket *socket;
     char endpoint[ENDPOINT_SIZE];
     size_t accepted;
-    size_t closed;
     size_t reads;
     int warned;
 };
 
-static void keep_the_door(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
-                          void *arg)
+static void look_at_descriptors(struct evzmq_monitor *monitor,
+                                const struct evzmq_monitor_event *event, void *arg)
 {
     struct doorkeeper *const keeper = arg;
 
     (void)monitor;
-    keeper->accepted += event->type == EVZMQ_MONITOR_ACCEPTED;
-    keeper->closed += event->type == EVZMQ_MONITOR_CLOSED;
-    if (!keeper->warned && evzmq_context_check_descriptors(keeper->context, 1) != 0) {
-        void *const pull = evzmq_socket_get_zmq_socket(keeper->socket);
-
-        keeper->warned = 1; /* Nobody else is let in; who is inside stays. */
-        child_check(zmq_unbind(pull, keeper->endpoint) == 0);
-        child_check(evzmq_socket_touch(keeper->socket) == 0);
+    if (event->type == EVZMQ_MONITOR_ACCEPTED) {
+        keeper->accepted++;
+        keeper->warned = evzmq_context_check_descriptors(keeper->context, 1) != 0;
     }
 }
 
@@ -124,14 +121,40 @@ static void count_read(struct evzmq_socket *socket, struct evzmq_message *messag
     keeper->reads++;
 }
 
-static int connect_to(const char *endpoint)
+static void open_door(struct doorkeeper *keeper)
+{
+    void *const pull = evzmq_context_socket(keeper->context, ZMQ_PULL);
+
+    child_check(pull != NULL);
+    keeper->monitor = evzmq_monitor_new(keeper->base, keeper->zmq_context, pull,
+                                        EVZMQ_MONITOR_ACCEPTED, look_at_descriptors, keeper);
+    child_check(keeper->monitor != NULL);
+    child_check(evzmq_context_bind(keeper->context, pull, keeper->endpoint) == 0);
+    keeper->socket = evzmq_socket_new(keeper->base, pull, EVZMQ_OPT_CLOSE_ON_FREE);
+    child_check(keeper->socket != NULL);
+    evzmq_socket_setcb(keeper->socket, count_read, NULL, NULL, keeper);
+    child_check(evzmq_socket_enable(keeper->socket, EV_READ) == 0);
+}
+
+/* The connections that a listener accepted end with it. libzmq closes them in its own time. */
+static void close_door(struct doorkeeper *keeper)
+{
+    evzmq_monitor_free(keeper->monitor);
+    evzmq_socket_free(keeper->socket);
+    while (evzmq_context_check_descriptors(keeper->context, 1) != 0) {
+        (void)zmq_poll(NULL, 0, 1);
+    }
+}
+
+static void call_at(const char *endpoint)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *const path = endpoint + strlen("ipc://");
     const int s = socket(AF_UNIX, SOCK_STREAM, 0);
 
-    child_check(s >= 0 && strlen(endpoint) < sizeof address.sun_path);
-    memcpy(address.sun_path, endpoint + strlen("ipc://"), strlen(endpoint) - strlen("ipc://"));
-    return connect(s, (const struct sockaddr *)&address, sizeof address) == 0 ? s : -1;
+    child_check(s >= 0 && strlen(path) < sizeof address.sun_path);
+    memcpy(address.sun_path, path, strlen(path));
+    child_check(connect(s, (const struct sockaddr *)&address, sizeof address) == 0);
 }
 
 static void turn_until(struct doorkeeper *keeper, const size_t *counter, size_t goal)
@@ -146,42 +169,27 @@ static void be_called_by_many(void *arg)
 {
     enum { LIMIT = 120 };
     const struct rlimit limit = {LIMIT, LIMIT};
-    void *const zmq_context = zmq_ctx_new();
-    struct doorkeeper keeper = {.base = event_base_new()};
-    struct evzmq_monitor *monitor = NULL;
-    void *pull = NULL;
+    struct doorkeeper keeper = {.base = event_base_new(), .zmq_context = zmq_ctx_new()};
     void *push = NULL;
 
-    (void)arg;
-    keeper.context = evzmq_context_new_with(zmq_context, NULL);
-    pull = evzmq_context_socket(keeper.context, ZMQ_PULL);
-    push = evzmq_context_socket(keeper.context, ZMQ_PUSH);
-    monitor = evzmq_monitor_new(keeper.base, zmq_context, pull, EVZMQ_MONITOR_ALL, keep_the_door,
-                                &keeper);
-    child_check(pull != NULL && push != NULL && monitor != NULL);
-    child_check(evzmq_context_bind(keeper.context, pull, "ipc://*") == 0);
-    (void)snprintf(keeper.endpoint, sizeof keeper.endpoint, "%s",
-                   evzmq_context_get_endpoint(keeper.context, pull));
-    keeper.socket = evzmq_socket_new(keeper.base, pull, EVZMQ_OPT_CLOSE_ON_FREE);
-    child_check(keeper.socket != NULL);
-    evzmq_socket_setcb(keeper.socket, count_read, NULL, NULL, &keeper);
-    child_check(evzmq_socket_enable(keeper.socket, EV_READ) == 0);
+    (void)snprintf(keeper.endpoint, sizeof keeper.endpoint, "ipc://%s/door", (const char *)arg);
+    keeper.context = evzmq_context_new_with(keeper.zmq_context, NULL);
     child_check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    open_door(&keeper);
+    push = evzmq_context_socket(keeper.context, ZMQ_PUSH);
+    child_check(push != NULL);
     child_check(evzmq_context_connect(keeper.context, push, keeper.endpoint) == 0);
     turn_until(&keeper, &keeper.accepted, 1);
     while (!keeper.warned) {
-        const size_t before = keeper.accepted;
-
-        child_check(connect_to(keeper.endpoint) >= 0);
-        turn_until(&keeper, &keeper.accepted, before + 1);
+        call_at(keeper.endpoint);
+        turn_until(&keeper, &keeper.accepted, keeper.accepted + 1);
     }
-    turn_until(&keeper, &keeper.closed, 1); /* The listener. */
-    child_check(connect_to(keeper.endpoint) == -1);
     child_check(keeper.accepted > 10 && keeper.accepted < LIMIT / 2);
+    close_door(&keeper);
+    open_door(&keeper);
     child_check(zmq_send(push, "still here", 10, 0) == 10);
     turn_until(&keeper, &keeper.reads, 1);
-    evzmq_monitor_free(monitor);
-    evzmq_socket_free(keeper.socket);
+    close_door(&keeper);
     child_check(evzmq_context_close_socket(keeper.context, push) == 0);
     child_check(evzmq_context_free(keeper.context) == 0);
 }
@@ -189,8 +197,12 @@ static void be_called_by_many(void *arg)
 /* libzmq itself aborts the process when an ipc listener finds no descriptor for a connection. */
 static void who_asks_for_descriptors_at_each_connection_is_warned_in_time(void **state)
 {
+    char place[64];
+
     (void)state;
-    child_run(be_called_by_many, NULL);
+    place_make(place);
+    child_run(be_called_by_many, place);
+    place_remove(place);
 }
 
 int main(void)

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct server {
     const char *endpoint;
 };
 
-static void server_open(struct fixture *f, struct server *server)
+static void server_open_in_domain(struct fixture *f, struct server *server, const char *domain)
 {
     void *pull = NULL;
 
@@ -30,6 +31,10 @@ static void server_open(struct fixture *f, struct server *server)
     server->context = evzmq_context_new(0, NULL);
     assert_non_null(server->context);
     pull = evzmq_context_socket(server->context, ZMQ_PULL);
+    assert_non_null(pull);
+    if (domain != NULL) {
+        assert_ok(zmq_setsockopt(pull, ZMQ_ZAP_DOMAIN, domain, strlen(domain)));
+    }
     assert_ok(evzmq_context_bind(server->context, pull, "tcp://127.0.0.1:*"));
     server->endpoint = evzmq_context_get_endpoint(server->context, pull);
     server->p.f = f;
@@ -38,6 +43,11 @@ static void server_open(struct fixture *f, struct server *server)
     f->attached++;
     probe_setcb(&server->p);
     probe_enable(&server->p, EV_READ);
+}
+
+static void server_open(struct fixture *f, struct server *server)
+{
+    server_open_in_domain(f, server, NULL);
 }
 
 static void server_close(struct server *server)
@@ -79,18 +89,27 @@ static void read_handshake(int s)
     read_exactly(s, bytes, bytes[1]);
 }
 
-/* Connects as a PUSH does. What it says before it heard the other's READY would end it. */
-static int raw_connect(const struct server *server)
+static int raw_open(const struct server *server)
 {
-    static const char ready[] = "\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH";
-    unsigned char greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1};
     struct sockaddr_in address = {.sin_family = AF_INET};
+    const int at_once = 1;
     const int s = socket(AF_INET, SOCK_STREAM, 0);
 
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     address.sin_port = htons((uint16_t)strtoul(strrchr(server->endpoint, ':') + 1, NULL, 10));
     assert_true(s >= 0);
+    assert_ok(setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once));
     assert_ok(connect(s, (const struct sockaddr *)&address, sizeof address));
+    return s;
+}
+
+/* Connects as a PUSH does. What it says before it heard the other's READY would end it. */
+static int raw_connect(const struct server *server)
+{
+    static const char ready[] = "\x04\x1a\x05READY\x0bSocket-Type\x00\x00\x00\x04PUSH";
+    unsigned char greeting[64] = {0xff, 0, 0, 0, 0, 0, 0, 0, 1, 0x7f, 3, 1};
+    const int s = raw_open(server);
+
     memcpy(greeting + 12, "NULL", 4);
     send_raw(s, greeting, sizeof greeting);
     send_raw(s, ready, sizeof ready - 1);
@@ -231,6 +250,33 @@ static void a_peer_that_outlives_its_own_time_to_live_loses_its_connection_only(
     server_close(&server);
 }
 
+/* Whether a server ends a connection that begins like this. */
+static void assert_refuses(const struct server *server, const void *greeting, size_t size)
+{
+    const int s = raw_open(server);
+
+    send_raw(s, greeting, size);
+    raw_read_to_end(s);
+    assert_ok(close(s));
+}
+
+/* libzmq 4.3.4 has ways to end the process for peers that speak ZMTP 1 and 2. */
+static void with_a_zap_domain_peers_of_old_protocols_are_refused_and_others_served(void **state)
+{
+    static const unsigned char first[] = {0x01, 0x00, 0x02, 0x00, 'x'};
+    static const unsigned char second[] = {0xff, 0, 0, 0, 0, 0, 0,    0,  1,
+                                           0x7f, 1, 8, 0, 0, 0, 0x01, 'x'};
+    struct fixture *const f = *state;
+    struct server server;
+
+    server_open_in_domain(f, &server, "any");
+    assert_refuses(&server, first, sizeof first);
+    assert_refuses(&server, second, sizeof second);
+    assert_int_equal(server.p.reads, 0);
+    assert_serves(f, &server);
+    server_close(&server);
+}
+
 /* Format directives, ends of lines and of strings, escapes of terminals, ways up and down. */
 static const char *const nasty[] = {"%s%s%s%s%n%n%n", "%99999999d%1$*2$x", "../../../../etc/passwd",
                                     "\r\n\x1b[31mred\x07", "'; rm -rf \"$HOME\" `id`"};
@@ -303,6 +349,7 @@ int main(void)
         claim(an_announced_size_reserves_nothing_and_costs_its_sender_the_connection),
         claim(pings_of_any_time_to_live_are_answered_and_disturb_no_message),
         claim(a_peer_that_outlives_its_own_time_to_live_loses_its_connection_only),
+        claim(with_a_zap_domain_peers_of_old_protocols_are_refused_and_others_served),
         claim(what_peers_call_themselves_and_say_is_bytes_and_nothing_else),
         claim(what_endpoints_hold_is_told_as_it_is),
     };
