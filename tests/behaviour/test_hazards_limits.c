@@ -17,7 +17,7 @@
 #include "child.h"
 #include "place.h"
 
-enum { MEGABYTE = 1024 * 1024, LARGE_MESSAGES = 1000 };
+enum { MEGABYTE = 1024 * 1024, LARGE_MESSAGES = 200 };
 
 /* ZeroMQ's high water marks count messages, however large they are; the queue counts bytes too. */
 static void large_messages_for_a_peer_that_does_not_read_stop_at_the_limit_of_bytes(void **state)
