@@ -28,7 +28,7 @@
  * - A ROUTER, REP, PUB or XPUB that connects aborts the process (zmtp_engine.cpp, lines 446
  *   and 463) when its server speaks ZMTP 1 or 2 (for PUB and XPUB: 1), fills the pipe to the
  *   high water mark, and has it connect anew. ZMQ_ZAP_DOMAIN set to anything before bind and
- *   connect has libzmq refuse peers of these protocols, all of which were replaced in 2013. It
+ *   connect has libzmq refuse peers of these protocols, which ZMTP 3 replaced in 2013. It
  *   costs nothing else as long as nobody answers at inproc://zeromq.zap.01.
  * - A ROUTER or REP that connected over inproc while nobody was bound there, and was
  *   disconnected (zmq_disconnect(3)), aborts the process (pipe.cpp, line 87) when somebody
