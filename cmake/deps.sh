@@ -5,7 +5,7 @@
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
 # test:  these, cmocka and jansson
-# ci:    these and a C++ compiler, clang, clang-format, doxygen, valgrind, and the Python modules of
+# ci:    these and a C++ compiler, clang, clang-format, doxygen, gcovr, valgrind, and the Python modules of
 #        the peer in another language (not on macOS)
 # browser: Chromium, for the test of the gateway's page, which is skipped where there is none
 #
@@ -17,7 +17,7 @@ case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
 test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
 ci)
-    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format doxygen valgrind"
+    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format doxygen gcovr valgrind"
     wanted="$wanted python-zmq python-msgpack"
     ;;
 browser) wanted="chromium" ;;
@@ -94,6 +94,7 @@ present() {
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
     doxygen) have doxygen ;;
+    gcovr) have gcovr ;;
     python-zmq) python_knows zmq ;;
     python-msgpack) python_knows msgpack ;;
     chromium) have chromium || have chromium-browser || have google-chrome ;;
