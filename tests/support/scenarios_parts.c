@@ -1,0 +1,703 @@
+/*
+ * scenarios_parts.c: codecs, arenas, contexts, adapters and what belongs to one of them.
+ */
+#include "scenarios.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <evzmq/msgpack.h>
+
+/* Codecs and what they work with. */
+static int decode_nothing(const void *state, const void *data, size_t size,
+                          struct evzmq_arena *arena, const void **out_value,
+                          struct evzmq_decode_error *out_error)
+{
+    (void)state;
+    (void)data;
+    (void)size;
+    (void)arena;
+    (void)out_error;
+    *out_value = "";
+    return 0;
+}
+
+static const struct evzmq_codec_methods methods = {
+    .size = sizeof(methods), .name = "nothing", .decode = decode_nothing};
+
+static int made(const void *object)
+{
+    return object == NULL ? -1 : 0;
+}
+
+static int act_codec(struct attempt *a)
+{
+    a->codec = evzmq_codec_new(&methods, NULL);
+    return made(a->codec);
+}
+
+static int act_tree_codec(struct attempt *a)
+{
+    a->codec = evzmq_msgpack_codec_new(NULL);
+    return made(a->codec);
+}
+
+static int act_typed_codec(struct attempt *a)
+{
+    a->codec = evzmq_schema_codec_new(&evzmq_record_response_schema, NULL);
+    return made(a->codec);
+}
+
+static void check_codec(struct attempt *a)
+{
+    assert_non_null(evzmq_codec_get_methods(a->codec));
+}
+
+static int act_check_schema(struct attempt *a)
+{
+    (void)a;
+    return evzmq_schema_check(&evzmq_record_response_schema, NULL);
+}
+
+static void check_nothing(struct attempt *a)
+{
+    (void)a;
+}
+
+static int act_arena(struct attempt *a)
+{
+    a->arena = evzmq_arena_new();
+    return made(a->arena);
+}
+
+static void check_arena(struct attempt *a)
+{
+    memset(evzmq_arena_alloc(a->arena, 100), 1, 100);
+}
+
+static void make_arena(struct attempt *a)
+{
+    a->arena = evzmq_arena_new();
+    assert_non_null(a->arena);
+    assert_non_null(evzmq_arena_alloc(a->arena, 1000));
+}
+
+static int act_cut(struct attempt *a)
+{
+    return made(evzmq_arena_alloc(a->arena, 100000));
+}
+
+static void make_tree_codec(struct attempt *a)
+{
+    assert_ok(act_arena(a));
+    assert_ok(act_tree_codec(a));
+}
+
+static const char tree[] = "\x93\x81\xa1k\x91\x92\x01\x02\xc3\xa5hello";
+
+static int act_decode(struct attempt *a)
+{
+    const void *value = NULL;
+    return evzmq_codec_decode(a->codec, tree, sizeof(tree) - 1, a->arena, &value, NULL);
+}
+
+static int act_decode_prefix(struct attempt *a)
+{
+    const void *value = NULL;
+    size_t used = 0;
+    return evzmq_codec_decode_prefix(a->codec, tree, sizeof(tree) - 1, a->arena, &value, &used,
+                                     NULL);
+}
+
+static void make_typed_codec(struct attempt *a)
+{
+    assert_ok(act_arena(a));
+    assert_ok(act_typed_codec(a));
+}
+
+static int act_decode_record(struct attempt *a)
+{
+    static const char chunk[] = "\x94\xacstream_chunk\xa1" "1\xa2hi\x80";
+    const void *value = NULL;
+    return evzmq_codec_decode(a->codec, chunk, sizeof(chunk) - 1, a->arena, &value, NULL);
+}
+
+/* Contexts. */
+static int act_context(struct attempt *a)
+{
+    a->context = evzmq_context_new(1, "/tmp");
+    return made(a->context);
+}
+
+static int act_context_around(struct attempt *a)
+{
+    a->context = evzmq_context_new_with(a->f->context, "/tmp");
+    return made(a->context);
+}
+
+static void check_context(struct attempt *a)
+{
+    assert_int_equal(evzmq_context_check_descriptors(a->context, 1) < 0, 0);
+}
+
+/* The first socket of a ZeroMQ context starts its threads, which stay. */
+static void make_context(struct attempt *a)
+{
+    (void)peer_new(a->f, ZMQ_PAIR);
+    a->context = evzmq_context_new_with(a->f->context, NULL);
+    assert_non_null(a->context);
+}
+
+static int act_limits(struct attempt *a)
+{
+    const struct evzmq_context_limits limits = {.size = sizeof(limits), .linger_ms = 1};
+    return evzmq_context_set_limits(a->context, &limits);
+}
+
+static void make_own_context(struct attempt *a)
+{
+    a->context = evzmq_context_new(1, NULL);
+    assert_non_null(a->context);
+}
+
+static int act_socket_limit(struct attempt *a)
+{
+    const struct evzmq_context_limits limits = {.size = sizeof(limits), .sockets_max = 100};
+    return evzmq_context_set_limits(a->context, &limits);
+}
+
+static int act_first_socket(struct attempt *a)
+{
+    a->zmq_socket = evzmq_context_socket(a->context, ZMQ_ROUTER);
+    return made(a->zmq_socket);
+}
+
+static int act_directory(struct attempt *a)
+{
+    return made(evzmq_context_get_directory(a->context));
+}
+
+static int act_descriptors(struct attempt *a)
+{
+    return evzmq_context_check_descriptors(a->context, 1);
+}
+
+static void make_context_socket(struct attempt *a)
+{
+    make_context(a);
+    assert_ok(act_first_socket(a));
+}
+
+static int act_bind_name(struct attempt *a)
+{
+    return evzmq_context_bind(a->context, a->zmq_socket, "ipc://*");
+}
+
+static int act_bind_tcp(struct attempt *a)
+{
+    return evzmq_context_bind(a->context, a->zmq_socket, "tcp://127.0.0.1:*");
+}
+
+static void check_bound(struct attempt *a)
+{
+    const char *const endpoint = evzmq_context_get_endpoint(a->context, a->zmq_socket);
+    assert_non_null(endpoint);
+    void *const peer = peer_new(a->f, ZMQ_DEALER);
+    peer_connect(peer, endpoint);
+    peer_send_text(peer, "hello");
+    peer_wait_readable(a->zmq_socket);
+}
+
+/* A path at which a dead process left its socket. */
+static void make_leftover(struct attempt *a)
+{
+    make_context_socket(a);
+    const char *const directory = evzmq_context_get_directory(a->context);
+    assert_non_null(directory);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(a->endpoint, sizeof(a->endpoint), "ipc://%s/p", directory);
+    memcpy(address.sun_path, a->endpoint + 6, strlen(a->endpoint + 6) + 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(close(fd), 0);
+}
+
+static int act_bind_path(struct attempt *a)
+{
+    return evzmq_context_bind(a->context, a->zmq_socket, a->endpoint);
+}
+
+static int act_connect(struct attempt *a)
+{
+    return evzmq_context_connect(a->context, a->zmq_socket, "tcp://127.0.0.1:1");
+}
+
+static int act_close_socket(struct attempt *a)
+{
+    if (evzmq_context_close_socket(a->context, a->zmq_socket) < 0) {
+        return -1;
+    }
+    a->zmq_socket = NULL;
+    return 0;
+}
+
+static void bind_context_socket(struct attempt *a)
+{
+    make_context_socket(a);
+    assert_ok(act_bind_name(a));
+}
+
+static void make_context_to_close(struct attempt *a)
+{
+    make_own_context(a);
+    assert_non_null(evzmq_context_get_directory(a->context));
+}
+
+static int act_close_context(struct attempt *a)
+{
+    return evzmq_context_close(a->context);
+}
+
+/* Adapters. */
+static int act_attach(struct attempt *a)
+{
+    a->p.socket = evzmq_socket_new(a->f->base, a->socket, 0);
+    if (a->p.socket == NULL) {
+        return -1;
+    }
+    a->f->attached++;
+    return 0;
+}
+
+static void check_attach(struct attempt *a)
+{
+    probe_setcb(&a->p);
+    assert_ok(evzmq_socket_touch(a->p.socket));
+}
+
+static int act_enable(struct attempt *a)
+{
+    return evzmq_socket_enable(a->p.socket, EV_READ);
+}
+
+static void send_one(struct attempt *a)
+{
+    peer_send_text(a->peer, "early");
+}
+
+static void check_read(struct attempt *a)
+{
+    run_until(a->f, a->p.reads == 1);
+}
+
+static int act_touch(struct attempt *a)
+{
+    return evzmq_socket_touch(a->p.socket);
+}
+
+static int act_priority(struct attempt *a)
+{
+    return evzmq_socket_priority_set(a->p.socket, 0);
+}
+
+static int act_buffer(struct attempt *a)
+{
+    return evzmq_base_set_receive_buffer(a->f->base, 100000);
+}
+
+static int act_timeouts(struct attempt *a)
+{
+    const struct timeval hour = {3600, 0};
+    return evzmq_socket_set_timeouts(a->p.socket, &hour, &hour);
+}
+
+static int act_pack(struct attempt *a)
+{
+    return evzmq_socket_set_packing(a->p.socket, 16384, 1000000);
+}
+
+static int act_unpack(struct attempt *a)
+{
+    return evzmq_socket_set_unpacking(a->p.socket, 1);
+}
+
+static int write_value(struct attempt *a)
+{
+    const msgpack_object value = {.type = MSGPACK_OBJECT_POSITIVE_INTEGER, .via.u64 = 'x'};
+    return evzmq_socket_write_value(a->p.socket, &value);
+}
+
+static void pack(struct attempt *a)
+{
+    use_msgpack(a);
+    assert_ok(act_pack(a));
+}
+
+static void open_frame(struct attempt *a)
+{
+    pack(a);
+    assert_ok(write_value(a));
+}
+
+static int act_flush(struct attempt *a)
+{
+    return evzmq_socket_flush(a->p.socket);
+}
+
+static void check_frame(struct attempt *a)
+{
+    char text[16];
+    assert_ok(act_flush(a));
+    run_until(a->f, evzmq_socket_get_queued(a->p.socket, NULL) == 0);
+    (void)peer_recv_text(a->peer, text, sizeof(text));
+    assert_string_equal(text, "x");
+}
+
+static int act_write(struct attempt *a)
+{
+    return evzmq_socket_write(a->p.socket, "x", 1);
+}
+
+static int act_write_parts(struct attempt *a)
+{
+    static const struct evzmq_bytes parts[] = {{"x", 1}, {"y", 1}, {"z", 1}};
+    return evzmq_socket_write_parts(a->p.socket, parts, 3);
+}
+
+static void check_parts(struct attempt *a)
+{
+    char text[16];
+    run_until(a->f, evzmq_socket_get_queued(a->p.socket, NULL) == 0);
+    (void)peer_recv_text(a->peer, text, sizeof(text));
+    assert_string_equal(text, "x|y|z");
+}
+
+static int act_receive(struct attempt *a)
+{
+    return evzmq_socket_try_recv(a->p.socket, &a->result);
+}
+
+static void send_some(struct attempt *a)
+{
+    peer_send_text(a->peer, "1|2|3");
+}
+
+static void check_received(struct attempt *a)
+{
+    assert_int_equal(evzmq_message_get_part_count(a->result), 3);
+}
+
+static int act_receive_many(struct attempt *a)
+{
+    const int count = evzmq_socket_recv_many(a->p.socket, &a->result, 1);
+    errno = count == 0 ? EAGAIN : errno;
+    return count == 1 ? 0 : -1;
+}
+
+static int act_wait(struct attempt *a)
+{
+    const struct timeval timeout = {30, 0};
+    return evzmq_socket_recv(a->p.socket, &timeout, &a->result);
+}
+
+static void keep_request(struct attempt *a)
+{
+    use_msgpack(a);
+    receive_large_and_small(a);
+    a->envelope = evzmq_envelope_dup(evzmq_message_get_envelope(a->message));
+    assert_non_null(a->envelope);
+    evzmq_message_free(a->message);
+    a->message = NULL;
+}
+
+static int act_reply_value(struct attempt *a)
+{
+    const msgpack_object value = {.type = MSGPACK_OBJECT_POSITIVE_INTEGER, .via.u64 = 'x'};
+    return evzmq_socket_reply_value(a->p.socket, a->envelope, &value);
+}
+
+static int act_shutdown(struct attempt *a)
+{
+    const struct timeval deadline = {30, 0};
+    return evzmq_socket_shutdown(a->p.socket, &deadline, NULL, NULL);
+}
+
+/* Posters. */
+static int act_poster(struct attempt *a)
+{
+    a->poster = evzmq_poster_new(a->p.socket, 0, 0);
+    return made(a->poster);
+}
+
+static int act_post(struct attempt *a)
+{
+    return evzmq_poster_post(a->poster, "x", 1);
+}
+
+static int act_post_parts(struct attempt *a)
+{
+    static const struct evzmq_bytes parts[] = {{"x", 1}, {"y", 1}, {"z", 1}};
+    return evzmq_poster_post_parts(a->poster, parts, 3);
+}
+
+static int act_post_message(struct attempt *a)
+{
+    if (evzmq_poster_post_message(a->poster, a->message) < 0) {
+        return -1;
+    }
+    a->message = NULL;
+    return 0;
+}
+
+static void make_poster(struct attempt *a)
+{
+    assert_ok(act_poster(a));
+}
+
+static void make_poster_and_message(struct attempt *a)
+{
+    make_poster(a);
+    a->message = evzmq_message_new();
+    assert_ok(evzmq_message_add(a->message, "x", 1));
+    assert_ok(evzmq_message_add(a->message, "y", 1));
+    assert_ok(evzmq_message_add(a->message, "z", 1));
+}
+
+static void check_post(struct attempt *a)
+{
+    struct evzmq_poster_stats stats = {.size = sizeof(stats)};
+    do {
+        fixture_turn(a->f);
+        assert_ok(evzmq_poster_get_stats(a->poster, &stats));
+    } while (stats.handed_over == 0);
+}
+
+static void check_posted_parts(struct attempt *a)
+{
+    check_post(a);
+    check_parts(a);
+}
+
+static void check_poster(struct attempt *a)
+{
+    assert_ok(act_post(a));
+    check_post(a);
+}
+
+/* Monitors. */
+static void note_event(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
+                       void *arg)
+{
+    struct attempt *const a = arg;
+    (void)monitor;
+    (void)event;
+    a->freed++;
+}
+
+static int act_monitor(struct attempt *a)
+{
+    a->monitor = evzmq_monitor_new(a->f->base, a->f->context, a->socket, EVZMQ_MONITOR_ALL,
+                                   note_event, a);
+    return made(a->monitor);
+}
+
+static void check_monitor(struct attempt *a)
+{
+    char endpoint[ENDPOINT_SIZE];
+    peer_bind(a->f, a->socket, TRANSPORT_TCP, endpoint);
+    run_until(a->f, a->freed > 0);
+}
+
+static void make_waiting_events(struct attempt *a)
+{
+    char endpoint[ENDPOINT_SIZE];
+    struct evzmq_monitor_stats stats = {.size = sizeof(stats)};
+    assert_ok(act_monitor(a));
+    assert_ok(evzmq_monitor_disable(a->monitor));
+    peer_bind(a->f, a->socket, TRANSPORT_TCP, endpoint);
+    do {
+        fixture_turn(a->f);
+        assert_ok(evzmq_monitor_get_stats(a->monitor, &stats));
+    } while (stats.queued == 0);
+}
+
+static int act_enable_monitor(struct attempt *a)
+{
+    return evzmq_monitor_enable(a->monitor);
+}
+
+static void check_events(struct attempt *a)
+{
+    run_until(a->f, a->freed > 0);
+}
+
+static void make_monitor(struct attempt *a)
+{
+    assert_ok(act_monitor(a));
+}
+
+static int act_stop_monitor(struct attempt *a)
+{
+    return evzmq_monitor_stop(a->monitor);
+}
+
+#define ATTACH(kind, peer)                                                                         \
+    {                                                                                              \
+        .name = "attaching_a_" #kind, .type = ZMQ_##kind, .peer_type = ZMQ_##peer,                 \
+        .unattached = true, .act = act_attach, .check = check_attach                               \
+    }
+#define ALONE(what, prepared, acted, checked)                                                      \
+    {                                                                                              \
+        .name = #what, .alone = true, .prepare = prepared, .act = acted, .check = checked          \
+    }
+#define FRUGAL(what, prepared, acted, checked)                                                     \
+    {                                                                                              \
+        .name = #what, .alone = true, .frugal = true, .prepare = prepared, .act = acted,           \
+        .check = checked                                                                           \
+    }
+#define PUSHING(what, prepared, acted, checked)                                                    \
+    {                                                                                              \
+        .name = #what, .type = ZMQ_PUSH, .peer_type = ZMQ_PULL, .prepare = prepared, .act = acted, \
+        .check = checked                                                                           \
+    }
+#define PULLING(what, prepared, acted, checked)                                                    \
+    {                                                                                              \
+        .name = #what, .type = ZMQ_PULL, .peer_type = ZMQ_PUSH, .prepare = prepared, .act = acted, \
+        .check = checked                                                                           \
+    }
+
+static const struct scenario rows[] = {
+    ALONE(making_a_codec, NULL, act_codec, check_codec),
+    ALONE(making_a_tree_codec, NULL, act_tree_codec, check_codec),
+    ALONE(making_a_typed_codec, NULL, act_typed_codec, check_codec),
+    ALONE(checking_a_schema, NULL, act_check_schema, check_nothing),
+    ALONE(making_an_arena, NULL, act_arena, check_arena),
+    ALONE(cutting_from_an_arena, make_arena, act_cut, check_arena),
+    ALONE(decoding_a_tree, make_tree_codec, act_decode, check_arena),
+    ALONE(decoding_the_first_value, make_tree_codec, act_decode_prefix, check_arena),
+    ALONE(decoding_a_record, make_typed_codec, act_decode_record, check_arena),
+    ALONE(making_a_context, NULL, act_context, check_context),
+    {.name = "making_a_context_around_one",
+     .alone = true,
+     .act = act_context_around,
+     .check = check_context,
+     .maps = {EINVAL}},
+    FRUGAL(setting_limits, make_context, act_limits, check_context),
+    FRUGAL(setting_the_limit_of_sockets, make_own_context, act_socket_limit, check_context),
+    ALONE(making_a_socket, make_context, act_first_socket, check_context),
+    FRUGAL(asking_for_descriptors, make_context, act_descriptors, check_context),
+    FRUGAL(making_the_directory, make_context, act_directory, check_context),
+    {.name = "binding_to_a_name",
+     .alone = true,
+     .makes_room = true, /* the directory */
+     .prepare = make_context_socket,
+     .act = act_bind_name,
+     .check = check_bound},
+    {.name = "binding_to_a_path",
+     .alone = true,
+     .prepare = make_leftover,
+     .act = act_bind_path,
+     .check = check_bound,
+     .maps = {EADDRINUSE}},
+    ALONE(binding_to_a_port, make_context_socket, act_bind_tcp, check_bound),
+    FRUGAL(connecting, make_context_socket, act_connect, check_nothing),
+    FRUGAL(closing_a_socket, bind_context_socket, act_close_socket, check_context),
+    FRUGAL(closing_a_context, make_context_to_close, act_close_context, check_nothing),
+    ATTACH(PAIR, PAIR),
+    ATTACH(PUB, SUB),
+    ATTACH(SUB, PUB),
+    ATTACH(REQ, REP),
+    ATTACH(REP, REQ),
+    ATTACH(DEALER, ROUTER),
+    ATTACH(ROUTER, DEALER),
+    ATTACH(PULL, PUSH),
+    ATTACH(PUSH, PULL),
+    ATTACH(XPUB, XSUB),
+    ATTACH(XSUB, XPUB),
+    PULLING(enabling, send_one, act_enable, check_read),
+    PULLING(touching, NULL, act_touch, check_nothing),
+    PULLING(setting_a_priority, NULL, act_priority, check_nothing),
+    {.name = "setting_the_receive_buffer",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .frugal = true, /* it grows when there is a message for it */
+     .act = act_buffer,
+     .check = check_nothing},
+    {.name = "setting_timeouts",
+     .type = ZMQ_DEALER,
+     .peer_type = ZMQ_DEALER,
+     .makes_room = true,
+     .act = act_timeouts,
+     .check = check_nothing},
+    {.name = "turning_packing_on",
+     .type = ZMQ_PUSH,
+     .peer_type = ZMQ_PULL,
+     .makes_room = true,
+     .prepare = use_msgpack,
+     .act = act_pack,
+     .check = check_nothing},
+    {.name = "turning_unpacking_on",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .makes_room = true,
+     .prepare = use_msgpack,
+     .act = act_unpack,
+     .check = check_nothing},
+    {.name = "writing_a_packed_value",
+     .type = ZMQ_PUSH,
+     .peer_type = ZMQ_PULL,
+     .makes_room = true,
+     .prepare = pack,
+     .act = write_value,
+     .check = check_frame},
+    PUSHING(flushing, open_frame, act_flush, check_frame),
+    PUSHING(writing_a_value, use_msgpack, write_value, check_frame),
+    PUSHING(writing, NULL, act_write, check_frame),
+    PUSHING(writing_parts, NULL, act_write_parts, check_parts),
+    {.name = "receiving",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .makes_room = true, /* for the message that was begun */
+     .prepare = send_some,
+     .act = act_receive,
+     .check = check_received},
+    {.name = "receiving_many",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .makes_room = true,
+     .prepare = send_some,
+     .act = act_receive_many,
+     .check = check_received},
+    {.name = "waiting_for_a_message",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .makes_room = true,
+     .prepare = send_some,
+     .act = act_wait,
+     .check = check_received},
+    {.name = "answering_later",
+     .type = ZMQ_ROUTER,
+     .peer_type = ZMQ_DEALER,
+     .prepare = keep_request,
+     .act = act_reply_value,
+     .check = check_frame},
+    PUSHING(shutting_down, NULL, act_shutdown, check_nothing),
+    {.name = "making_a_poster",
+     .type = ZMQ_PUSH,
+     .peer_type = ZMQ_PULL,
+     .makes_room = true, /* what the posters of a base share */
+     .act = act_poster,
+     .check = check_poster},
+    PUSHING(posting, make_poster, act_post, check_post),
+    PUSHING(posting_parts, make_poster, act_post_parts, check_posted_parts),
+    PUSHING(posting_a_message, make_poster_and_message, act_post_message, check_posted_parts),
+    PULLING(making_a_monitor, NULL, act_monitor, check_monitor),
+    PULLING(enabling_a_monitor, make_waiting_events, act_enable_monitor, check_events),
+    PULLING(stopping_a_monitor, make_monitor, act_stop_monitor, check_events),
+};
+
+const struct scenario_list scenarios_of_parts = {rows, sizeof(rows) / sizeof(rows[0])};
