@@ -471,7 +471,8 @@ EVZMQ_API int evzmq_subscriber_subscribe(struct evzmq_subscriber *subscriber, co
  *
  * Thread: loop. Callbacks: yes.
  *
- * @return 0, or -1 with EINVAL, ENOENT (there is none), ETERM, ENOTSOCK, ECHILD
+ * @return 0, or -1 with EINVAL, ENOENT (there is none), ETERM, ENOTSOCK, ECHILD; nothing has
+ * changed then
  */
 EVZMQ_API int evzmq_subscriber_unsubscribe(struct evzmq_subscriber *subscriber, const char *prefix);
 

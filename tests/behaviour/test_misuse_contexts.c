@@ -199,7 +199,7 @@ static void no_monitor(struct fixture *f, void *zmq_socket)
     refused(EINVAL, evzmq_monitor_set_limit, NULL, 1);
     refused(EINVAL, evzmq_monitor_get_stats, NULL, &stats);
     refused(EINVAL, evzmq_monitor_get_blocked, NULL, &blocked);
-    no_object(0, evzmq_monitor_event_name, (enum evzmq_monitor_event_type)-1);
+    no_object(0, evzmq_monitor_event_name, (enum evzmq_monitor_event_type) - 1);
     no_object(0, evzmq_monitor_event_name, (enum evzmq_monitor_event_type)0);
     no_object(0, evzmq_monitor_event_name, (enum evzmq_monitor_event_type)INT_MIN);
     no_object(0, evzmq_monitor_reason_name, UINT_MAX);

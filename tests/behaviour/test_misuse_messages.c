@@ -185,7 +185,7 @@ static void wrong_codecs_values_and_bytes_are_errors(void **state)
     arenas();
     decoding(codec, arena);
     encoding(codec);
-    no_object(0, evzmq_decode_kind_name, (enum evzmq_decode_kind)-1);
+    no_object(0, evzmq_decode_kind_name, (enum evzmq_decode_kind) - 1);
     no_object(0, evzmq_decode_kind_name, (enum evzmq_decode_kind)INT_MAX);
     null(evzmq_msgpack_value, NULL);
     assert_int_equal(misuse_faults(), 0);

@@ -88,7 +88,7 @@ static void no_pool(const struct subject *s)
     refused(EINVAL, evzmq_pool_shutdown, NULL, NULL, NULL, NULL);
     refused(EINVAL, evzmq_pool_get_stats, NULL, &stats);
     refused(EINVAL, evzmq_pool_get_worker_stats, NULL, 0, &worker_stats);
-    no_object(0, evzmq_pool_loss_name, (enum evzmq_pool_loss)-1);
+    no_object(0, evzmq_pool_loss_name, (enum evzmq_pool_loss) - 1);
     no_object(0, evzmq_pool_loss_name, (enum evzmq_pool_loss)INT_MAX);
 }
 

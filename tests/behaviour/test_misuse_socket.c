@@ -74,8 +74,8 @@ static void wrong_settings(struct evzmq_socket *s)
 {
     const struct evzmq_budget sizeless = {.size = 0};
     const struct evzmq_budget large = {.size = SIZE_MAX};
-    const struct evzmq_budget endless_budget = {
-        sizeof(large), SIZE_MAX, SIZE_MAX, UINT_MAX, SIZE_MAX, SIZE_MAX, UINT_MAX};
+    const struct evzmq_budget endless_budget = {sizeof(large), SIZE_MAX, SIZE_MAX, UINT_MAX,
+                                                SIZE_MAX,      SIZE_MAX, UINT_MAX};
     struct evzmq_socket_stats stats = {.size = 0};
 
     returns(evzmq_socket_getcb, s, NULL, NULL, NULL, NULL);
@@ -85,7 +85,7 @@ static void wrong_settings(struct evzmq_socket *s)
     refused(EINVAL, evzmq_socket_disable, s, SHRT_MIN);
     refused(0, evzmq_socket_set_codec, s, NULL);
     refused(EINVAL, evzmq_socket_set_receive_mode, s, (enum evzmq_receive_mode)99);
-    refused(EINVAL, evzmq_socket_set_receive_mode, s, (enum evzmq_receive_mode)-1);
+    refused(EINVAL, evzmq_socket_set_receive_mode, s, (enum evzmq_receive_mode) - 1);
     refused(EINVAL, evzmq_socket_set_max_message, s, 1, 1, (enum evzmq_oversize_policy)99);
     refused(0, evzmq_socket_set_max_message, s, SIZE_MAX, SIZE_MAX, EVZMQ_OVERSIZE_DROP);
     refused(EINVAL, evzmq_socket_priority_set, s, -1);
@@ -372,9 +372,8 @@ static void wait_in_done(struct evzmq_socket *socket, uint64_t handed_over,
 static void callbacks_can_neither_change_what_is_lent_nor_wait(void **state)
 {
     struct fixture *const f = *state;
-    struct probe p = {.on_read = change_a_lent_message,
-                      .on_write = wait_in_write,
-                      .on_event = wait_in_event};
+    struct probe p = {
+        .on_read = change_a_lent_message, .on_write = wait_in_write, .on_event = wait_in_event};
     struct probe idle = {0};
     void *one = NULL;
     void *other = NULL;

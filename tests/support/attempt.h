@@ -58,6 +58,7 @@ struct scenario {
     int peer_type;
     bool unattached; /* the scenario attaches */
     bool makes_room; /* a failure may leave an object with memory that the next try uses */
+    bool connects; /* ZeroMQ's threads open descriptors meanwhile */
     bool frugal; /* it takes no memory */
     int maps[2]; /* errors that may stand for that of a call, where the interface says so */
     void (*prepare)(struct attempt *a); /* with memory; may be NULL */
@@ -69,6 +70,10 @@ struct scenario {
 /** Makes the sockets and prepares. The peer's routing id is "P". */
 void begin_attempt(struct attempt *a, struct fixture *f, const struct scenario *scenario);
 void end_attempt(struct attempt *a, const struct scenario *scenario);
+
+/** Whether the descriptors become as few as before; libzmq closes those of a socket on a thread of
+ * its own. */
+bool descriptors_are_back(int before);
 
 /** Attempts a scenario until it passes without a failure. */
 void run_scenario(struct fixture *f, const struct scenario *scenario);

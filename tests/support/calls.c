@@ -29,7 +29,8 @@ enum { CALLS_MAX = 200, ERRORS_MAX = 4, NAME_SIZE = 40 };
 static struct {
     char name[NAME_SIZE];
     int errors[ERRORS_MAX];
-    bool noted;
+    size_t noted; /* in the scenario */
+    bool was_noted; /* in any */
 } calls[CALLS_MAX];
 static size_t call_count;
 
@@ -71,6 +72,9 @@ static void load_line(char *line)
 void calls_load(void)
 {
     char line[256];
+    for (size_t i = 0; i < call_count; i++) {
+        calls[i].noted = 0;
+    }
     if (call_count > 0) {
         return;
     }
@@ -97,18 +101,20 @@ int calls_error(const char *name, size_t index)
     return i < call_count && index < ERRORS_MAX ? calls[i].errors[index] : 0;
 }
 
-void calls_note(const char *name)
+size_t calls_note(const char *name)
 {
     const size_t i = find(name);
-    if (i < call_count) {
-        calls[i].noted = true;
+    if (i == call_count) {
+        return 0;
     }
+    calls[i].was_noted = true;
+    return ++calls[i].noted;
 }
 
 const char *calls_unnoted(void)
 {
     for (size_t i = 0; i < call_count; i++) {
-        if (calls[i].errors[0] != 0 && !calls[i].noted) {
+        if (calls[i].errors[0] != 0 && !calls[i].was_noted) {
             return calls[i].name;
         }
     }
@@ -163,8 +169,8 @@ WRAP(int, getrlimit, -1, (int resource, struct rlimit *out), (resource, out))
 WRAP(int, kill, -1, (pid_t pid, int number), (pid, number))
 WRAP(int, waitid, -1, (idtype_t type, id_t id, siginfo_t *out, int options),
      (type, id, out, options))
-WRAP(int, pthread_mutex_init, errno, (pthread_mutex_t * mutex, const pthread_mutexattr_t *attributes),
-     (mutex, attributes))
+WRAP(int, pthread_mutex_init, errno,
+     (pthread_mutex_t * mutex, const pthread_mutexattr_t *attributes), (mutex, attributes))
 WRAP(int, posix_spawn, errno,
      (pid_t * out, const char *path, const posix_spawn_file_actions_t *actions,
       const posix_spawnattr_t *attributes, char *const *argv, char *const *environment),

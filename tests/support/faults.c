@@ -33,6 +33,7 @@ static size_t plan_count;
 static size_t counts[KINDS];
 static size_t made[KINDS];
 static const char *failed_name;
+static bool in_message;
 static char text[16384];
 char faults_any_socket;
 
@@ -65,6 +66,8 @@ void *__real_evzmq__malloc(size_t size);
 void *__wrap_evzmq__malloc(size_t size);
 void *__real_evzmq__calloc(size_t count, size_t size);
 void *__wrap_evzmq__calloc(size_t count, size_t size);
+char *__real_evzmq__copy_text(const char *original);
+char *__wrap_evzmq__copy_text(const char *original);
 void *__real_evzmq__realloc(void *block, size_t size);
 void *__wrap_evzmq__realloc(void *block, size_t size);
 
@@ -76,6 +79,7 @@ void faults_begin(void *zmq_socket)
     memset(made, 0, sizeof(made));
     text[0] = '\0';
     failed_name = NULL;
+    in_message = false;
     watched = zmq_socket;
     active = true;
 }
@@ -213,6 +217,11 @@ static bool is_watched(const void *zmq_socket)
     return zmq_socket == watched || watched == FAULTS_ANY_SOCKET;
 }
 
+bool faults_in_message(void)
+{
+    return in_message;
+}
+
 const char *faults_failed_name(void)
 {
     return failed_name;
@@ -242,9 +251,9 @@ bool faults_pass(enum fault_call call, const char *name)
 static bool pass(enum fault_call call)
 {
     static const char *const names[KINDS] = {
-        "zmq_msg_recv",   "zmq_msg_send",      "zmq_getsockopt",    "zmq_getsockopt",
-        "zmq_setsockopt", "zmq_close",         "zmq_msg_init_size", "zmq_msg_init_data",
-        "zmq_msg_copy",   "event_new",         "event_add",         "the library's allocator",
+        "zmq_msg_recv",   "zmq_msg_send", "zmq_getsockopt",    "zmq_getsockopt",
+        "zmq_setsockopt", "zmq_close",    "zmq_msg_init_size", "zmq_msg_init_data",
+        "zmq_msg_copy",   "event_new",    "event_add",         "the library's allocator",
         "libevent's",     "another's",
     };
     unsigned kind = 0;
@@ -271,6 +280,7 @@ int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
     }
     const int result = pass(FAULT_SEND) ? __real_zmq_msg_send(msg, socket, flags) : -1;
     note("send", (flags & ZMQ_SNDMORE) != 0, result);
+    in_message = result >= 0 ? (flags & ZMQ_SNDMORE) != 0 : in_message;
     return result;
 }
 
@@ -325,7 +335,9 @@ struct event *__wrap_event_new(struct event_base *base, evutil_socket_t fd, shor
 int __wrap_event_add(struct event *event, const struct timeval *timeout)
 {
     /* libevent has the memory of an event that is pending already. */
-    return event_pending(event, EV_READ | EV_WRITE | EV_TIMEOUT, NULL) != 0 || pass(FAULT_EVENT_ADD) ? __real_event_add(event, timeout) : -1;
+    return event_pending(event, EV_READ | EV_WRITE | EV_TIMEOUT, NULL) != 0 || pass(FAULT_EVENT_ADD)
+               ? __real_event_add(event, timeout)
+               : -1;
 }
 
 void *__wrap_evzmq__malloc(size_t size)
@@ -336,6 +348,12 @@ void *__wrap_evzmq__malloc(size_t size)
 void *__wrap_evzmq__calloc(size_t count, size_t size)
 {
     return pass(FAULT_ALLOC) ? __real_evzmq__calloc(count, size) : NULL;
+}
+
+/* Its call of evzmq__malloc() stays within one file, where nothing is wrapped. */
+char *__wrap_evzmq__copy_text(const char *original)
+{
+    return pass(FAULT_ALLOC) ? __real_evzmq__copy_text(original) : NULL;
 }
 
 void *__wrap_evzmq__realloc(void *block, size_t size)

@@ -29,7 +29,7 @@ enum fault_call {
     FAULT_COPY = 1 << 8, /* zmq_msg_copy */
     FAULT_EVENT_NEW = 1 << 9, /* event_new */
     FAULT_EVENT_ADD = 1 << 10, /* event_add */
-    FAULT_ALLOC = 1 << 11, /* evzmq__malloc, _calloc and _realloc */
+    FAULT_ALLOC = 1 << 11, /* evzmq__malloc, _calloc, _copy_text and _realloc */
     FAULT_LIBEVENT = 1 << 12, /* allocations of libevent */
     FAULT_CALL = 1 << 13 /* the other calls of libzmq and of the system, see calls.txt */
 };
@@ -39,11 +39,10 @@ enum fault_call {
     (FAULT_INIT_SIZE | FAULT_INIT_DATA | FAULT_EVENT_NEW | FAULT_EVENT_ADD | FAULT_ALLOC |         \
      FAULT_LIBEVENT)
 
-/** All calls out of the library that may fail. */
+/** All calls out of the library that may fail, see calls.txt. */
 #define FAULTS_CALLS                                                                               \
-    (FAULT_RECV | FAULT_SEND | FAULT_LOOK | FAULT_GET | FAULT_SET | FAULT_CLOSE |                  \
-     FAULT_INIT_SIZE | FAULT_INIT_DATA | FAULT_COPY | FAULT_EVENT_NEW | FAULT_EVENT_ADD |          \
-     FAULT_CALL)
+    (FAULT_RECV | FAULT_SEND | FAULT_LOOK | FAULT_GET | FAULT_SET | FAULT_INIT_SIZE |              \
+     FAULT_INIT_DATA | FAULT_EVENT_NEW | FAULT_EVENT_ADD | FAULT_CALL)
 
 /** For faults that do not pass. */
 #define FOR_EVER SIZE_MAX
@@ -63,14 +62,18 @@ void faults_end(void);
  * and without reaching what they call. Plans are independent of each other. */
 void faults_plan(unsigned calls, size_t first, size_t times, int error);
 
-/** The n-th call of these kinds fails with the error that the function says for its name; 0: it does
- * not. EINTR comes three times in a row, if the same call is made again at once. */
+/** The n-th call of these kinds fails with the error that the function says for its name; 0: it
+ * does not. EINTR comes three times in a row, if the same call is made again at once. */
 void faults_plan_by_name(unsigned calls, size_t n, int (*error_of)(const char *name));
 
 /** The name of the latest call that was made to fail; NULL: none was. */
 const char *faults_failed_name(void);
 
-/** What a __wrap_ function of another file asks: whether the call goes on. Otherwise errno is set. */
+/** Whether the last part sent on a watched socket has others behind it. */
+bool faults_in_message(void);
+
+/** What a __wrap_ function of another file asks: whether the call goes on. Otherwise errno is set.
+ */
 bool faults_pass(enum fault_call call, const char *name);
 
 /** Runs a function right before the n-th call of these kinds. What it calls passes untouched. */

@@ -39,7 +39,8 @@ void misuse_check(const char *file, int line, const char *function, bool failed,
     do {                                                                                           \
         errno = 0;                                                                                 \
         const intmax_t refused_result = (intmax_t)function(__VA_ARGS__);                           \
-        misuse_check(__FILE__, __LINE__, #function, refused_result == -1, refused_result, (error)); \
+        misuse_check(__FILE__, __LINE__, #function, refused_result == -1, refused_result,          \
+                     (error));                                                                     \
     } while (0)
 
 /** The call returns NULL with the error; 0: it returns something. */

@@ -22,7 +22,8 @@ const struct scenario *scenario_of(const struct fixture *f)
     return current;
 }
 
-int run_scenarios(const char *claim_suffix, void (*run)(void **state), const struct CMUnitTest *last)
+int run_scenarios(const char *claim_suffix, void (*run)(void **state),
+                  const struct CMUnitTest *last)
 {
     static struct CMUnitTest tests[ROWS_MAX]; /* cmocka passes over those without a function */
     static char names[ROWS_MAX][NAME_MAX_SIZE];

@@ -19,7 +19,8 @@ extern const struct scenario_list scenarios_of_patterns; /* pools, requesters, p
 
 /** Runs one test for each row of all lists, named after the row and the claim, and `last` after
  * them where it is not NULL. Returns the result of main(). */
-int run_scenarios(const char *claim_suffix, void (*run)(void **state), const struct CMUnitTest *last);
+int run_scenarios(const char *claim_suffix, void (*run)(void **state),
+                  const struct CMUnitTest *last);
 
 /** In such a test: its row. */
 const struct scenario *scenario_of(const struct fixture *f);

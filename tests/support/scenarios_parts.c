@@ -120,9 +120,28 @@ static void make_typed_codec(struct attempt *a)
 
 static int act_decode_record(struct attempt *a)
 {
-    static const char chunk[] = "\x94\xacstream_chunk\xa1" "1\xa2hi\x80";
+    static const char chunk[] = "\x94\xacstream_chunk\xa1"
+                                "1\xa2hi\x80";
     const void *value = NULL;
     return evzmq_codec_decode(a->codec, chunk, sizeof(chunk) - 1, a->arena, &value, NULL);
+}
+
+/* Messages. */
+static void make_one_part(struct attempt *a)
+{
+    a->message = evzmq_message_new();
+    assert_ok(evzmq_message_add(a->message, "x", 1));
+}
+
+static int act_refer(struct attempt *a)
+{
+    static char data[] = "y";
+    return evzmq_message_add_reference(a->message, data, 1, NULL, NULL);
+}
+
+static void check_referred(struct attempt *a)
+{
+    assert_part(a->message, 1, "y", 1);
 }
 
 /* Contexts. */
@@ -500,8 +519,8 @@ static void note_event(struct evzmq_monitor *monitor, const struct evzmq_monitor
 
 static int act_monitor(struct attempt *a)
 {
-    a->monitor = evzmq_monitor_new(a->f->base, a->f->context, a->socket, EVZMQ_MONITOR_ALL,
-                                   note_event, a);
+    a->monitor =
+        evzmq_monitor_new(a->f->base, a->f->context, a->socket, EVZMQ_MONITOR_ALL, note_event, a);
     return made(a->monitor);
 }
 
@@ -545,6 +564,13 @@ static int act_stop_monitor(struct attempt *a)
     return evzmq_monitor_stop(a->monitor);
 }
 
+static int act_free_monitor(struct attempt *a)
+{
+    evzmq_monitor_free(a->monitor);
+    a->monitor = NULL;
+    return 0;
+}
+
 #define ATTACH(kind, peer)                                                                         \
     {                                                                                              \
         .name = "attaching_a_" #kind, .type = ZMQ_##kind, .peer_type = ZMQ_##peer,                 \
@@ -580,6 +606,7 @@ static const struct scenario rows[] = {
     ALONE(decoding_a_tree, make_tree_codec, act_decode, check_arena),
     ALONE(decoding_the_first_value, make_tree_codec, act_decode_prefix, check_arena),
     ALONE(decoding_a_record, make_typed_codec, act_decode_record, check_arena),
+    ALONE(referring_to_bytes, make_one_part, act_refer, check_referred),
     ALONE(making_a_context, NULL, act_context, check_context),
     {.name = "making_a_context_around_one",
      .alone = true,
@@ -618,8 +645,19 @@ static const struct scenario rows[] = {
     ATTACH(PUSH, PULL),
     ATTACH(XPUB, XSUB),
     ATTACH(XSUB, XPUB),
-    PULLING(enabling, send_one, act_enable, check_read),
-    PULLING(touching, NULL, act_touch, check_nothing),
+    {.name = "enabling",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .frugal = true, /* a wakeup that could not be arranged would be missed for good */
+     .prepare = send_one,
+     .act = act_enable,
+     .check = check_read},
+    {.name = "touching",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .frugal = true,
+     .act = act_touch,
+     .check = check_nothing},
     PULLING(setting_a_priority, NULL, act_priority, check_nothing),
     {.name = "setting_the_receive_buffer",
      .type = ZMQ_PULL,
@@ -698,6 +736,14 @@ static const struct scenario rows[] = {
     PULLING(making_a_monitor, NULL, act_monitor, check_monitor),
     PULLING(enabling_a_monitor, make_waiting_events, act_enable_monitor, check_events),
     PULLING(stopping_a_monitor, make_monitor, act_stop_monitor, check_events),
+    {.name = "freeing_a_monitor",
+     .type = ZMQ_PULL,
+     .peer_type = ZMQ_PUSH,
+     .unattached = true, /* or the socket would be known to be there */
+     .frugal = true,
+     .prepare = make_monitor,
+     .act = act_free_monitor,
+     .check = check_nothing},
 };
 
 const struct scenario_list scenarios_of_parts = {rows, sizeof(rows) / sizeof(rows[0])};

@@ -67,7 +67,8 @@ static void check_pool(struct attempt *a)
 static void make_pool(struct attempt *a)
 {
     make_context(a);
-    assert_ok(act_pool(a));
+    a->pool = evzmq_pool_new(a->f->base, a->context, 1, NULL);
+    assert_non_null(a->pool);
 }
 
 /* A plain peer at a socket of the pool's. */
@@ -129,8 +130,7 @@ static void make_answer(struct attempt *a)
     void *const peer = pool_peer(a, evzmq_pool_get_response_socket(a->pool), ZMQ_PUSH);
     assert_int_equal(zmq_send(peer, "\0", 1, ZMQ_SNDMORE), 1);
     assert_int_equal(zmq_send(peer, "x", 1, 0), 1);
-    peer_wait_readable(
-        evzmq_socket_get_zmq_socket(evzmq_pool_get_response_socket(a->pool)));
+    peer_wait_readable(evzmq_socket_get_zmq_socket(evzmq_pool_get_response_socket(a->pool)));
     assert_ok(evzmq_socket_touch(evzmq_pool_get_response_socket(a->pool)));
 }
 
@@ -200,8 +200,7 @@ static void make_started_pool(struct attempt *a)
 static int act_worker(struct attempt *a)
 {
     const struct evzmq_worker_options options = {.size = sizeof(options), .context = a->context};
-    a->worker =
-        evzmq_worker_new(a->f->base, evzmq_pool_get_connection(a->pool, 0), &options);
+    a->worker = evzmq_worker_new(a->f->base, evzmq_pool_get_connection(a->pool, 0), &options);
     return made(a->worker);
 }
 
@@ -211,12 +210,17 @@ static int act_own_worker(struct attempt *a)
     return made(a->worker);
 }
 
+static void make_worker(struct attempt *a)
+{
+    make_pool(a);
+    assert_ok(act_worker(a));
+}
+
 /* As if this process had been started by itself: the parent is watched. */
 static void make_connection(struct attempt *a)
 {
     make_pool(a);
-    (void)snprintf(a->endpoint, sizeof(a->endpoint), "%s",
-                   evzmq_pool_get_connection(a->pool, 0));
+    (void)snprintf(a->endpoint, sizeof(a->endpoint), "%s", evzmq_pool_get_connection(a->pool, 0));
     char *const parent = strstr(a->endpoint, "parent=0");
     assert_non_null(parent);
     char rest[ENDPOINT_SIZE];
@@ -237,12 +241,6 @@ static void check_worker(struct attempt *a)
 {
     assert_int_equal(evzmq_worker_get_identity(a->worker), 0);
     assert_non_null(evzmq_worker_get_request_socket(a->worker));
-}
-
-static void make_worker(struct attempt *a)
-{
-    make_pool(a);
-    assert_ok(act_worker(a));
 }
 
 static void make_worker_and_message(struct attempt *a)
@@ -325,8 +323,7 @@ static int act_request_bytes(struct attempt *a)
 
 static int act_request_message(struct attempt *a)
 {
-    const int64_t number =
-        evzmq_request_message(a->requester, a->message, 60000, note_reply, a);
+    const int64_t number = evzmq_request_message(a->requester, a->message, 60000, note_reply, a);
     return given(a, number < 0 ? -1 : 0);
 }
 
@@ -431,20 +428,28 @@ static int act_enable(struct attempt *a)
         .name = #what, .alone = true, .makes_room = leaves, .prepare = prepared, .act = acted,     \
         .check = checked                                                                           \
     }
-#define REQUESTER(what, prepared, acted, checked)                                                  \
+#define WORKER(what, leaves, prepared, acted, checked)                                             \
     {                                                                                              \
-        .name = #what, .type = ZMQ_DEALER, .peer_type = ZMQ_ROUTER, .prepare = prepared,           \
+        .name = #what, .alone = true, .makes_room = leaves, .connects = true, .prepare = prepared, \
         .act = acted, .check = checked                                                             \
+    }
+/* What holds requests may stay grown. */
+#define REQUESTER(what, needs, prepared, acted, checked)                                           \
+    {                                                                                              \
+        .name = #what, .type = ZMQ_DEALER, .peer_type = ZMQ_ROUTER, .makes_room = true,            \
+        .frugal = !(needs), .prepare = prepared, .act = acted, .check = checked                    \
     }
 #define PUBLISHER(what, leaves, prepared, acted, checked)                                          \
     {                                                                                              \
         .name = #what, .type = ZMQ_XPUB, .peer_type = ZMQ_SUB, .unattached = true,                 \
         .makes_room = leaves, .prepare = prepared, .act = acted, .check = checked                  \
     }
-#define SUBSCRIBER(what, prepared, acted, checked)                                                 \
+/* The table of prefixes may stay grown. */
+#define SUBSCRIBER(what, needs, prepared, acted, checked)                                          \
     {                                                                                              \
         .name = #what, .type = ZMQ_SUB, .peer_type = ZMQ_PUB, .unattached = true,                  \
-        .prepare = prepared, .act = acted, .check = checked                                        \
+        .makes_room = true, .frugal = !(needs), .prepare = prepared, .act = acted,                 \
+        .check = checked                                                                           \
     }
 
 static const struct scenario rows[] = {
@@ -457,39 +462,38 @@ static const struct scenario rows[] = {
     POOL(receiving_an_answer, true, make_answer, act_receive, check_answer),
     POOL(receiving_answers, true, make_answer, act_receive_many, check_answer),
     POOL(waiting_for_an_answer, true, make_answer, act_wait, check_answer),
-    POOL(checking_readiness, false, make_pool, act_check_ready, check_nothing),
+    {.name = "checking_readiness",
+     .alone = true,
+     .frugal = true,
+     .prepare = make_pool,
+     .act = act_check_ready,
+     .check = check_nothing},
     POOL(ending_a_pool, true, make_pool, act_end_pool, check_end),
     POOL(ending_processes, true, make_started_pool, act_end_pool, check_end),
-    POOL(making_a_worker, true, make_pool, act_worker, check_worker),
-    POOL(making_a_worker_with_a_context, true, make_pool, act_own_worker, check_worker),
-    POOL(making_a_worker_that_watches, true, make_connection, act_watching_worker, check_worker),
-    POOL(answering, false, make_worker, act_answer, check_answered),
-    POOL(answering_a_value, false, make_worker, act_answer_value, check_answered),
-    POOL(answering_parts, false, make_worker, act_answer_parts, check_answered),
-    POOL(answering_a_message, true, make_worker_and_message, act_answer_message, check_answered),
-    POOL(ending_a_worker, false, make_worker, act_end_worker, check_nothing),
-    REQUESTER(making_a_requester, NULL, act_requester, check_nothing),
-    REQUESTER(requesting, make_requester, act_request, check_nothing),
-    REQUESTER(requesting_bytes, make_requester, act_request_bytes, check_nothing),
-    {.name = "requesting_a_message",
-     .type = ZMQ_DEALER,
-     .peer_type = ZMQ_ROUTER,
-     .makes_room = true,
-     .prepare = make_requester_and_message,
-     .act = act_request_message,
-     .check = check_nothing},
-    REQUESTER(cancelling, make_request, act_cancel, check_nothing),
-    REQUESTER(ending_requests, make_request, act_end_requester, check_nothing),
+    WORKER(making_a_worker_with_a_context, true, make_pool, act_own_worker, check_worker),
+    WORKER(making_a_worker_that_watches, true, make_connection, act_watching_worker, check_worker),
+    WORKER(answering, false, make_worker, act_answer, check_answered),
+    WORKER(answering_a_value, false, make_worker, act_answer_value, check_answered),
+    WORKER(answering_parts, false, make_worker, act_answer_parts, check_answered),
+    WORKER(answering_a_message, true, make_worker_and_message, act_answer_message, check_answered),
+    WORKER(ending_a_worker, false, make_worker, act_end_worker, check_nothing),
+    REQUESTER(making_a_requester, true, NULL, act_requester, check_nothing),
+    REQUESTER(requesting, true, make_requester, act_request, check_nothing),
+    REQUESTER(requesting_bytes, true, make_requester, act_request_bytes, check_nothing),
+    REQUESTER(requesting_a_message, true, make_requester_and_message, act_request_message,
+              check_nothing),
+    REQUESTER(cancelling, false, make_request, act_cancel, check_nothing),
+    REQUESTER(ending_requests, false, make_request, act_end_requester, check_nothing),
     PUBLISHER(making_a_publisher, false, NULL, act_publisher, check_nothing),
     PUBLISHER(publishing, true, make_publisher, act_publish, check_nothing),
     PUBLISHER(publishing_a_value, true, make_publisher, act_publish_value, check_nothing),
     PUBLISHER(publishing_into_a_batch, true, make_batching_publisher, act_publish, check_nothing),
     PUBLISHER(flushing_batches, true, begin_batch, act_flush, check_nothing),
     PUBLISHER(ending_a_publisher, true, begin_batch, act_end_publisher, check_nothing),
-    SUBSCRIBER(making_a_subscriber, NULL, act_subscriber, check_nothing),
-    SUBSCRIBER(subscribing, make_subscriber, act_subscribe, check_nothing),
-    SUBSCRIBER(unsubscribing, subscribe, act_unsubscribe, check_nothing),
-    SUBSCRIBER(enabling_a_subscriber, subscribe, act_enable, check_nothing),
+    SUBSCRIBER(making_a_subscriber, true, NULL, act_subscriber, check_nothing),
+    SUBSCRIBER(subscribing, true, make_subscriber, act_subscribe, check_nothing),
+    SUBSCRIBER(unsubscribing, false, subscribe, act_unsubscribe, check_nothing),
+    SUBSCRIBER(enabling_a_subscriber, false, subscribe, act_enable, check_nothing),
 };
 
 const struct scenario_list scenarios_of_patterns = {rows, sizeof(rows) / sizeof(rows[0])};
