@@ -156,6 +156,9 @@ static int check(const struct evzmq_subscriber *subscriber)
 void evzmq_subscriber_setcb(struct evzmq_subscriber *subscriber, evzmq_record_cb record_cb,
                             evzmq_subscriber_event_cb event_cb, void *arg)
 {
+    if (subscriber == NULL || evzmq__base_is_foreign(subscriber->socket->base)) {
+        return;
+    }
     subscriber->record_cb = record_cb;
     subscriber->event_cb = event_cb;
     subscriber->arg = arg;
@@ -180,6 +183,9 @@ int evzmq_subscriber_set_codec(struct evzmq_subscriber *subscriber, struct evzmq
 void evzmq_subscriber_set_topic_cb(struct evzmq_subscriber *subscriber, evzmq_topic_cb topic_cb,
                                    void *arg)
 {
+    if (subscriber == NULL || evzmq__base_is_foreign(subscriber->socket->base)) {
+        return;
+    }
     subscriber->topic_cb = topic_cb;
     subscriber->topic_arg = arg;
 }

@@ -174,12 +174,12 @@ static void wrong_records(const struct subject *s)
     refused(EINVAL, evzmq_publisher_publish, p, NULL, "x", 1);
     refused(EINVAL, evzmq_publisher_publish, p, topic, "x", 1);
     refused(EINVAL, evzmq_publisher_publish, p, "t", NULL, 1);
-    refused(ENOMEM, evzmq_publisher_publish, p, "t", "x", SIZE_MAX);
-    refused(ENOMEM, evzmq_publisher_publish, p, "t", "x", SIZE_MAX - 1);
+    refused(EMSGSIZE, evzmq_publisher_publish, p, "t", "x", SIZE_MAX);
+    refused(EMSGSIZE, evzmq_publisher_publish, p, "t", "x", SIZE_MAX - 1);
     refused(EINVAL, evzmq_publisher_publish_value, p, NULL, &value);
     refused(EINVAL, evzmq_publisher_publish_value, p, "t", NULL);
     refused(EINVAL, evzmq_publisher_publish_value, p, "t", &nowhere);
-    refused(ENOMEM, evzmq_publisher_publish_value, p, "t", &endless);
+    refused(EMSGSIZE, evzmq_publisher_publish_value, p, "t", &endless);
     refused(EINVAL, evzmq_publisher_shutdown, p, &negative, NULL, NULL);
     refused(EINVAL, evzmq_publisher_get_stats, p, NULL);
     refused(EINVAL, evzmq_publisher_get_stats, p, &stats);
@@ -195,9 +195,9 @@ static void wrong_records_of_a_batch(const struct subject *s)
     struct evzmq_publisher *const p =
         evzmq_publisher_new(s->f->base, peer_new(s->f, ZMQ_PUB), 0, &how);
     assert_non_null(p);
-    refused(ENOMEM, evzmq_publisher_publish, p, "t", "x", SIZE_MAX);
-    refused(ENOMEM, evzmq_publisher_publish, p, "t", "x", SIZE_MAX - 1);
-    refused(ENOMEM, evzmq_publisher_publish_value, p, "t", &endless);
+    refused(EMSGSIZE, evzmq_publisher_publish, p, "t", "x", SIZE_MAX);
+    refused(EMSGSIZE, evzmq_publisher_publish, p, "t", "x", SIZE_MAX - 1);
+    refused(EMSGSIZE, evzmq_publisher_publish_value, p, "t", &endless);
     evzmq_publisher_free(p);
 }
 
@@ -276,7 +276,6 @@ static void make_calls(const struct subject *s, enum misuse_when when)
     refused_when(0, evzmq_subscriber_enable, s->subscriber);
 }
 
-/* What has no result leaves the object as it is: the parent and the loop's thread go on with it. */
 static void set_callbacks(const struct subject *s)
 {
     evzmq_requester_setcb(s->requester, NULL, NULL, NULL);
@@ -307,10 +306,11 @@ static void every_call_in_a_forked_child_is_echild(void **state)
     subject_close(&s);
 }
 
-#define FREE_ELSEWHERE(function, object)                                                           \
+/* A call without a result. */
+#define REFUSED_ELSEWHERE(function, ...)                                                           \
     do {                                                                                           \
         errno = 0;                                                                                 \
-        function(object);                                                                          \
+        function(__VA_ARGS__);                                                                     \
         gives(EPERM, (int), errno);                                                                \
     } while (0)
 
@@ -319,9 +319,13 @@ static void *thread_of(void *arg)
     struct subject *const s = arg;
     make_calls(s, MISUSE_THREAD);
     no_object(EPERM, evzmq_requester_new, s->dealer.socket, NULL);
-    FREE_ELSEWHERE(evzmq_requester_free, s->requester);
-    FREE_ELSEWHERE(evzmq_publisher_free, s->publisher);
-    FREE_ELSEWHERE(evzmq_subscriber_free, s->subscriber);
+    REFUSED_ELSEWHERE(evzmq_requester_setcb, s->requester, NULL, NULL, NULL);
+    REFUSED_ELSEWHERE(evzmq_publisher_setcb, s->publisher, NULL, NULL, NULL, NULL);
+    REFUSED_ELSEWHERE(evzmq_subscriber_setcb, s->subscriber, NULL, NULL, NULL);
+    REFUSED_ELSEWHERE(evzmq_subscriber_set_topic_cb, s->subscriber, NULL, NULL);
+    REFUSED_ELSEWHERE(evzmq_requester_free, s->requester);
+    REFUSED_ELSEWHERE(evzmq_publisher_free, s->publisher);
+    REFUSED_ELSEWHERE(evzmq_subscriber_free, s->subscriber);
     return NULL;
 }
 

@@ -182,7 +182,7 @@ static void no_worker(const struct subject *s)
     no_object(EINVAL, evzmq_worker_new, s->f->base, connection, &large);
     for (size_t size = 0; size < 60; size++) {
         (void)snprintf(cut, sizeof(cut), "%.*s", (int)size, connection);
-        no_object(size < 12 ? EINVAL : ANYTHING, evzmq_worker_new, s->f->base, cut, NULL);
+        no_object(size < 11 ? EINVAL : ANYTHING, evzmq_worker_new, s->f->base, cut, NULL);
     }
     returns(evzmq_worker_free, NULL);
     returns(evzmq_worker_setcb, NULL, NULL, NULL, NULL);
@@ -284,6 +284,12 @@ static void *thread_of(void *arg)
     struct subject *const s = arg;
     make_calls(s, MISUSE_THREAD);
     wait_elsewhere(s, EPERM);
+    errno = 0;
+    evzmq_pool_setcb(s->pool, NULL, NULL, NULL);
+    gives(EPERM, (int), errno);
+    errno = 0;
+    evzmq_worker_setcb(s->worker, NULL, NULL, NULL);
+    gives(EPERM, (int), errno);
     no_object(EPERM, evzmq_pool_new, s->f->base, s->context, 1, NULL);
     no_object(EPERM, evzmq_worker_new, s->f->base, evzmq_pool_get_connection(s->pool, 0), NULL);
     errno = 0;

@@ -277,6 +277,12 @@ static void *thread_of(void *arg)
     refused(EPERM, evzmq_base_set_receive_buffer, evzmq_socket_get_base(subject->socket), 1);
     no_object(EPERM, evzmq_poster_new, subject->socket, 0, 0);
     errno = 0;
+    evzmq_socket_setcb(subject->socket, NULL, NULL, NULL, NULL);
+    gives(EPERM, (int), errno);
+    evzmq_read_cb read_cb = NULL;
+    evzmq_socket_getcb(subject->socket, &read_cb, NULL, NULL, NULL);
+    gives(true, (bool), read_cb != NULL);
+    errno = 0;
     evzmq_socket_free(subject->socket);
     gives(EPERM, (int), errno);
     return NULL;

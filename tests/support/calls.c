@@ -132,7 +132,6 @@ const char *calls_unnoted(void)
 
 WRAP(int, zmq_bind, -1, (void *socket, const char *endpoint), (socket, endpoint))
 WRAP(int, zmq_connect, -1, (void *socket, const char *endpoint), (socket, endpoint))
-WRAP(int, zmq_unbind, -1, (void *socket, const char *endpoint), (socket, endpoint))
 WRAP(int, zmq_ctx_get, -1, (void *context, int option), (context, option))
 WRAP(int, zmq_ctx_set, -1, (void *context, int option, int value), (context, option, value))
 WRAP(int, zmq_ctx_term, -1, (void *context), (context))
