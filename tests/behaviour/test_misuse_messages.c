@@ -244,6 +244,62 @@ static void wrong_cursors_are_errors(void **state)
     misuse_complete((const char *const[]){"cursor.h", NULL});
 }
 
+/* Which of the readers read what is at a cursor, as bits of enum evzmq_cursor_type. */
+static unsigned readers(struct evzmq_cursor at)
+{
+    union {
+        bool boolean;
+        struct evzmq_integer integer;
+        double real;
+        struct evzmq_str str;
+        struct evzmq_bytes bytes;
+        size_t count;
+    } out;
+    int8_t type = 0;
+    unsigned result = 0;
+#define TRY(kind, call)                                                                            \
+    do {                                                                                           \
+        struct evzmq_cursor cursor = at;                                                           \
+        const bool reads = (call) == 0;                                                            \
+        assert_true(reads ? cursor.next > at.next &&cursor.next <= at.end                          \
+                          : cursor.next == at.next);                                               \
+        result |= reads ? 1u << (kind) : 0;                                                        \
+    } while (0)
+    TRY(EVZMQ_CURSOR_NIL, evzmq_cursor_read_nil(&cursor));
+    TRY(EVZMQ_CURSOR_BOOL, evzmq_cursor_read_bool(&cursor, &out.boolean));
+    TRY(EVZMQ_CURSOR_INTEGER, evzmq_cursor_read_integer(&cursor, &out.integer));
+    TRY(EVZMQ_CURSOR_FLOAT, evzmq_cursor_read_float64(&cursor, &out.real));
+    TRY(EVZMQ_CURSOR_STR, evzmq_cursor_read_str(&cursor, &out.str));
+    TRY(EVZMQ_CURSOR_BIN, evzmq_cursor_read_bin(&cursor, &out.bytes));
+    TRY(EVZMQ_CURSOR_ARRAY, evzmq_cursor_read_array(&cursor, &out.count));
+    TRY(EVZMQ_CURSOR_MAP, evzmq_cursor_read_map(&cursor, &out.count));
+    TRY(EVZMQ_CURSOR_EXT, evzmq_cursor_read_ext(&cursor, &type, &out.bytes));
+    return result;
+}
+
+static void a_value_is_read_as_what_it_is_or_not_at_all(void **state)
+{
+    (void)state;
+    static const unsigned char fills[] = {0x00, 0x01, 0x7f, 0xc1, 0xff};
+    for (unsigned first = 0; first < 256; first++) {
+        for (size_t size = 1; size <= 40; size++) {
+            for (size_t fill = 0; fill < sizeof(fills); fill++) {
+                unsigned char *const bytes = malloc(size); /* its end is guarded */
+                assert_non_null(bytes);
+                memset(bytes, fills[fill], size);
+                bytes[0] = (unsigned char)first;
+                const struct evzmq_cursor at = evzmq_cursor_at((struct evzmq_any){bytes, size});
+                const unsigned type = 1u << evzmq_cursor_get_type(&at);
+                const unsigned as_float =
+                    type == 1u << EVZMQ_CURSOR_INTEGER ? 1u << EVZMQ_CURSOR_FLOAT : 0;
+                const unsigned read = readers(at);
+                assert_true(read == 0 || read == (type | as_float));
+                free(bytes);
+            }
+        }
+    }
+}
+
 struct record {
     int64_t number;
 };
@@ -363,6 +419,7 @@ int main(void)
         claim(wrong_messages_and_parts_are_errors),
         claim(wrong_codecs_values_and_bytes_are_errors),
         claim(wrong_cursors_are_errors),
+        claim(a_value_is_read_as_what_it_is_or_not_at_all),
         claim(wrong_schemas_are_errors),
         claim(records_are_schemas_without_a_fault),
         claim(wrong_arguments_of_the_library_are_errors),

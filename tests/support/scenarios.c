@@ -27,7 +27,8 @@ int run_scenarios(const char *claim_suffix, void (*run)(void **state),
 {
     static struct CMUnitTest tests[ROWS_MAX]; /* cmocka passes over those without a function */
     static char names[ROWS_MAX][NAME_MAX_SIZE];
-    const struct scenario_list *const lists[] = {&scenarios_of_parts, &scenarios_of_patterns};
+    const struct scenario_list *const lists[] = {&scenarios_of_parts, &scenarios_of_sockets,
+                                                 &scenarios_of_patterns};
     size_t count = 0;
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         for (size_t row = 0; row < lists[i]->count && count < ROWS_MAX - 1; row++) {

@@ -8,16 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static int made(const void *object)
-{
-    return object == NULL ? -1 : 0;
-}
-
-static void check_nothing(struct attempt *a)
-{
-    (void)a;
-}
-
 static const struct evzmq_bytes value = {"x", 1};
 static const struct evzmq_bytes parts[] = {{"x", 1}, {"y", 1}, {"z", 1}};
 
