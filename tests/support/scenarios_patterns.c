@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct evzmq_bytes value = {"x", 1};
@@ -184,6 +185,29 @@ static void make_started_pool(struct attempt *a)
 {
     make_context(a);
     assert_ok(act_started_pool(a));
+}
+
+/* Of a process that has to be killed. */
+static void make_lasting_pool(struct attempt *a)
+{
+    const char *const argv[] = {"/bin/sh", "-c", "exec sleep 60", NULL};
+    const struct evzmq_pool_options options = {.size = sizeof(options), .worker_argv = argv};
+    make_context(a);
+    a->pool = evzmq_pool_new(a->f->base, a->context, 1, &options);
+    assert_non_null(a->pool);
+}
+
+static int act_free_pool(struct attempt *a)
+{
+    evzmq_pool_free(a->pool);
+    a->pool = NULL;
+    return 0;
+}
+
+static void check_no_child(struct attempt *a)
+{
+    (void)a;
+    assert_errno(waitpid(-1, NULL, WNOHANG), ECHILD);
 }
 
 /* Workers. */
@@ -460,6 +484,12 @@ static const struct scenario rows[] = {
      .check = check_nothing},
     POOL(ending_a_pool, true, make_pool, act_end_pool, check_end),
     POOL(ending_processes, true, make_started_pool, act_end_pool, check_end),
+    {.name = "freeing_a_pool",
+     .alone = true,
+     .frugal = true,
+     .prepare = make_lasting_pool,
+     .act = act_free_pool,
+     .check = check_no_child},
     WORKER(making_a_worker_with_a_context, true, make_pool, act_own_worker, check_worker),
     WORKER(making_a_worker_that_watches, true, make_connection, act_watching_worker, check_worker),
     WORKER(answering, false, make_worker, act_answer, check_answered),

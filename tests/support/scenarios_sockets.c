@@ -220,6 +220,19 @@ static void check_post(struct attempt *a)
     } while (stats.handed_over == 0);
 }
 
+static void make_posted(struct attempt *a)
+{
+    make_poster(a);
+    assert_ok(act_post(a));
+}
+
+/* The loop runs meanwhile, and finds what was posted. */
+static int act_wait_in_vain(struct attempt *a)
+{
+    const struct timeval soon = {0, 1000};
+    return evzmq_socket_recv(a->p.socket, &soon, &a->result) < 0 && errno != ETIMEDOUT ? -1 : 0;
+}
+
 static void check_posted_parts(struct attempt *a)
 {
     check_post(a);
@@ -412,6 +425,13 @@ static const struct scenario rows[] = {
     PUSHING(posting, make_poster, act_post, check_post),
     PUSHING(posting_parts, make_poster, act_post_parts, check_posted_parts),
     PUSHING(posting_a_message, make_poster_and_message, act_post_message, check_posted_parts),
+    {.name = "waiting_while_another_posts",
+     .type = ZMQ_PAIR,
+     .peer_type = ZMQ_PAIR,
+     .makes_room = true, /* for the message that was begun */
+     .prepare = make_posted,
+     .act = act_wait_in_vain,
+     .check = check_post},
     PULLING(making_a_monitor, NULL, act_monitor, check_monitor),
     PULLING(enabling_a_monitor, make_waiting_events, act_enable_monitor, check_events),
     PULLING(stopping_a_monitor, make_monitor, act_stop_monitor, check_events),
