@@ -214,10 +214,11 @@ static void make_poster_and_message(struct attempt *a)
 static void check_post(struct attempt *a)
 {
     struct evzmq_poster_stats stats = {.size = sizeof(stats)};
-    do {
+    assert_ok(evzmq_poster_get_stats(a->poster, &stats));
+    while (stats.handed_over == 0) {
         fixture_turn(a->f);
         assert_ok(evzmq_poster_get_stats(a->poster, &stats));
-    } while (stats.handed_over == 0);
+    }
 }
 
 static void make_posted(struct attempt *a)
