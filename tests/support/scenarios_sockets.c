@@ -231,7 +231,10 @@ static void make_posted(struct attempt *a)
 static int act_wait_in_vain(struct attempt *a)
 {
     const struct timeval soon = {0, 1000};
-    return evzmq_socket_recv(a->p.socket, &soon, &a->result) < 0 && errno != ETIMEDOUT ? -1 : 0;
+    a->f->dispatching = 1; /* an event may be told */
+    const int result = evzmq_socket_recv(a->p.socket, &soon, &a->result);
+    a->f->dispatching = 0;
+    return result < 0 && errno != ETIMEDOUT ? -1 : 0;
 }
 
 static void check_posted_parts(struct attempt *a)
