@@ -20,12 +20,13 @@ static void enter(const struct event *event)
     }
 }
 
+static const struct timeval far_off = {(time_t)24 * 60 * 60, 0};
+
 /* The timer is pending at all times, far off where nothing is arranged. So its place in the base's
  * heap is taken and arranging a wakeup needs no memory: one that could not be arranged would be
  * missed for good. */
 static int rest(struct evzmq__source *source)
 {
-    const struct timeval far_off = {(time_t)24 * 60 * 60, 0};
     source->scheduled = false;
     source->delayed = false;
     return evtimer_add(source->timer, &far_off);
@@ -209,6 +210,7 @@ struct evzmq__timer {
     struct event *event;
     void (*callback)(void *arg);
     void *arg;
+    bool stands;
     bool patient;
     bool doubted;
     uint64_t due; /* of a patient one */
@@ -226,8 +228,8 @@ static bool is_doubtful(struct evzmq__timer *timer)
     const uint64_t now = evzmq__clock_ns();
     uint64_t more = DOUBT_MS * ms;
     if (now + TICK_MS * ms < timer->due) {
-        more =
-            timer->due - now; /* libevent counts from when its loop woke, which may be long ago. */
+        /* libevent counts from when its loop woke, which may be long ago. */
+        more = timer->due - now;
     } else if (timer->doubted || now <= timer->due + DOUBT_MS * ms) {
         return false;
     } else {
@@ -245,9 +247,13 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
     (void)what;
     struct evzmq__timer *timer = arg;
     enter(timer->event);
-    if (!timer->patient || !is_doubtful(timer)) {
-        timer->callback(timer->arg);
+    if (timer->patient && is_doubtful(timer)) {
+        return;
     }
+    if (timer->stands) {
+        (void)evtimer_add(timer->event, &far_off);
+    }
+    timer->callback(timer->arg);
 }
 
 struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*callback)(void *arg),
@@ -287,6 +293,12 @@ int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay)
         timer->doubted = false;
     }
     return 0;
+}
+
+int evzmq__timer_stand(struct evzmq__timer *timer)
+{
+    timer->stands = true;
+    return evzmq__timer_start(timer, &far_off);
 }
 
 void evzmq__timer_stop(struct evzmq__timer *timer)
