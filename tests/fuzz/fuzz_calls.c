@@ -1,0 +1,368 @@
+/*
+ * fuzz_calls.c: the bytes are a program of calls on two connected sockets, each with an adapter or
+ * without, and of what their callbacks do.
+ *
+ * Linked with libFuzzer it searches; linked with replay.c it is an ordinary test over some programs
+ * and random ones. A model keeps the books (ledger.h). The properties: every message whose write
+ * succeeded comes out at the other side once, whole and in order, or is counted as refused by the
+ * receiver's settings; nothing comes while reading is off, after a free or a loopbreak, or from
+ * inside a call; calls fail only as their headers say; the statistics add up after every call; in
+ * the end, with reading enabled and nothing else done, everything comes out; and nothing leaks.
+ *
+ * Everything happens on one thread and over inproc, so that the bytes decide all of it; time has a
+ * part only in budgets and timeouts, of which the properties do not depend.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <zmq.h>
+
+#include <evzmq/msgpack.h>
+
+#include "calls.h"
+#include "fuzz.h"
+
+enum {
+    OPS_MAX = 400,
+    /* Turns of the loop in the end: without progress, and in all. */
+    IDLE_MAX = 100,
+    TURNS_MAX = 100000,
+    /* Times the thread stands back until libzmq's reaper has freed what was closed. */
+    YIELDS_MAX = 10000000
+};
+
+struct world world;
+
+static atomic_long allocations;
+static atomic_long references;
+
+static void *count_malloc(size_t size)
+{
+    void *const memory = malloc(size);
+    if (memory != NULL) {
+        (void)atomic_fetch_add(&allocations, 1);
+    }
+    return memory;
+}
+
+static void *count_realloc(void *old, size_t size)
+{
+    void *const memory = realloc(old, size);
+    if (memory != NULL && old == NULL) {
+        (void)atomic_fetch_add(&allocations, 1);
+    }
+    return memory;
+}
+
+static void count_free(void *memory)
+{
+    if (memory != NULL) {
+        (void)atomic_fetch_sub(&allocations, 1);
+    }
+    free(memory);
+}
+
+static void release_reference(void *data, void *arg)
+{
+    (void)atomic_fetch_sub((atomic_long *)arg, 1);
+    free(data);
+}
+
+bool add_reference(struct evzmq_message *message, const struct evzmq_bytes *part)
+{
+    void *const copy = malloc(part->size > 0 ? part->size : 1);
+    check(copy != NULL, "there is memory");
+    if (part->size > 0) {
+        memcpy(copy, part->data, part->size);
+    }
+    (void)atomic_fetch_add(&references, 1);
+    return evzmq_message_add_reference(message, copy, part->size, release_reference, &references) ==
+           0;
+}
+
+unsigned program_next(void)
+{
+    return world.at < world.size ? world.data[world.at++] : 0;
+}
+
+bool program_is_over(void)
+{
+    return world.at >= world.size;
+}
+
+void run_loop(unsigned turns)
+{
+    world.dispatching = true;
+    for (unsigned i = 0; i < turns; i++) {
+        world.broke = false;
+        check(event_base_loop(world.base, EVLOOP_NONBLOCK) >= 0, "the loop runs");
+    }
+    world.broke = false;
+    world.dispatching = false;
+}
+
+void check_side(const struct side *side)
+{
+    if (side->socket == NULL) {
+        return;
+    }
+    const struct evzmq_socket_stats stats = side_stats(side);
+    size_t bytes = 0;
+    const size_t queued = evzmq_socket_get_queued(side->socket, &bytes);
+    check(stats.queue_messages == queued && stats.queue_bytes == bytes, "the gauges are right");
+    check(stats.messages_out + queued == side->accepted, "what was accepted went or is queued");
+    check(stats.bytes_out + bytes == side->accepted_bytes, "byte by byte");
+    check(stats.undeliverable == 0, "nothing is given up");
+    check(side->shut || stats.writes_after_shutdown == 0, "nobody wrote after a shutdown");
+    const short enabled = evzmq_socket_get_enabled(side->socket);
+    check(((enabled & EV_READ) != 0) == (side->reading && !side->shut), "EV_READ is as it was set");
+    check(((enabled & EV_WRITE) != 0) == side->writing, "EV_WRITE is as it was set");
+}
+
+void side_attach(struct side *side, unsigned options)
+{
+    side->socket = evzmq_socket_new(world.base, side->zmq, options);
+    check(side->socket != NULL, "a socket is attached");
+    side->closes = options != 0;
+    side->has_read = false;
+    side->has_event = false;
+    side->reading = false;
+    side->writing = true;
+    side->shut = false;
+    side->done = 0;
+    side->rules = (struct ledger_rules){0, 0, false, false};
+    side->unpacked = false;
+    side->packs = false;
+    side->packed = false;
+    side->begins = true;
+    side->messages_max = EVZMQ_OUTPUT_MESSAGES_DEFAULT;
+    side->bytes_max = EVZMQ_OUTPUT_BYTES_DEFAULT;
+    side->accepted = 0;
+    side->accepted_bytes = 0;
+    side->seen_bytes = 0;
+}
+
+void side_free(struct side *side)
+{
+    struct evzmq_socket *const socket = side->socket;
+    side_sync(side);
+    ledger_drop_last(&side->out, evzmq_socket_get_queued(socket, NULL));
+    ledger_forget_frame(&side->peer->out, side->unpacked);
+    side->socket = NULL;
+    side->generation++;
+    side->rules = (struct ledger_rules){0, 0, false, false};
+    if (side->closes) {
+        side->zmq = NULL;
+        world.cut = true;
+    }
+    evzmq_socket_free(socket);
+}
+
+/* Receives one message with plain libzmq, if one is there. */
+bool side_receive_raw(struct side *side)
+{
+    static unsigned char room[LEDGER_PARTS_MAX][EVZMQ_PACKING_BYTES + LEDGER_LAST_MAX];
+    struct evzmq_bytes parts[LEDGER_PARTS_MAX];
+    size_t count = 0;
+    int more = 1;
+    while (more != 0) {
+        size_t more_size = sizeof(more);
+        check(count < LEDGER_PARTS_MAX, "a message has as many parts as were sent");
+        const int size = zmq_recv(side->zmq, room[count], sizeof(room[count]), ZMQ_DONTWAIT);
+        if (size < 0) {
+            check(count == 0 && errno == EAGAIN, "a message is there whole, or not at all");
+            return false;
+        }
+        check((size_t)size <= sizeof(room[count]), "a frame is not larger than it may be");
+        parts[count] = (struct evzmq_bytes){room[count], (size_t)size};
+        count++;
+        check(zmq_getsockopt(side->zmq, ZMQ_RCVMORE, &more, &more_size) == 0, "it says if more");
+    }
+    uint64_t unseen = 0;
+    const size_t bytes = ledger_take_whole(&side->peer->out, &side->rules, parts, count, &unseen);
+    check(bytes > 0 || parts[0].size == 0, "it was one that was sent");
+    return true;
+}
+
+static size_t measure_progress(void)
+{
+    size_t left = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct side *const side = &world.sides[i];
+        left += 4 * ledger_waiting(&side->out) - side->out.at + side->done;
+        left += side->socket != NULL ? evzmq_socket_get_queued(side->socket, NULL) : 0;
+    }
+    return left;
+}
+
+/* Turns the loop, and receives with plain libzmq where there is no adapter, until nothing moves. */
+static void run_dry(void)
+{
+    unsigned idle = 0;
+    for (unsigned turns = 0; turns < TURNS_MAX && idle < IDLE_MAX; turns++) {
+        const size_t before = measure_progress();
+        run_loop(1);
+        for (int i = 0; i < 2; i++) {
+            struct side *const side = &world.sides[i];
+            while (side->zmq != NULL && side->socket == NULL && side->receives &&
+                   side_receive_raw(side)) {
+            }
+        }
+        idle = measure_progress() == before ? idle + 1 : 0;
+    }
+    check(idle == IDLE_MAX, "it comes to an end");
+}
+
+/* Everything has come out that can. */
+static void check_dry(const struct side *side)
+{
+    if (world.cut || !side->peer->receives) {
+        return;
+    }
+    const bool sends = side->socket != NULL;
+    const size_t queued = sends ? evzmq_socket_get_queued(side->socket, NULL) : 0;
+    check(ledger_waiting(&side->out) == 0 || ledger_is_lost(&side->out),
+          "all that was accepted has come out");
+    check(queued == 0, "and nothing is left in the queue");
+}
+
+/* Nothing more is done but to enable everything: then all must come out by itself. */
+static void settle(void)
+{
+    world.settling = true;
+    for (int i = 0; i < 2; i++) {
+        struct side *const side = &world.sides[i];
+        if (side->socket == NULL || side->shut) {
+            continue;
+        }
+        check(evzmq_socket_set_timeouts(side->socket, NULL, NULL) == 0, "timeouts can be ended");
+        side_setcb(side, true, true, true);
+        const short events = (short)(side->receives ? EV_READ | EV_WRITE : EV_WRITE);
+        check(evzmq_socket_enable(side->socket, events) == 0, "all can be enabled");
+        side->reading = side->receives;
+        side->writing = true;
+    }
+    run_dry();
+    for (int i = 0; i < 2; i++) {
+        struct side *const side = &world.sides[i];
+        const bool heard = side->peer->socket == NULL || !side->peer->shut;
+        if (side->socket != NULL && side->shut) {
+            check(side->done == 1 || world.cut || !heard || !side->sends, "a shutdown ends");
+            side_free(
+                side); /* It does not receive any more. What it did not take is still there. */
+        }
+    }
+    run_dry();
+    check_dry(&world.sides[0]);
+    check_dry(&world.sides[1]);
+}
+
+static void open_sides(unsigned types, unsigned marks)
+{
+    static const int pairs[][2] = {
+        {ZMQ_PAIR, ZMQ_PAIR}, {ZMQ_DEALER, ZMQ_DEALER}, {ZMQ_PUSH, ZMQ_PULL}, {ZMQ_PULL, ZMQ_PUSH}};
+    static const int high_water_marks[] = {1, 2, 5, 1000};
+    static void *context;
+    static unsigned number;
+    char endpoint[64];
+    if (context == NULL) {
+        context = zmq_ctx_new();
+        check(context != NULL && zmq_ctx_set(context, ZMQ_MAX_SOCKETS, 8192) == 0,
+              "there is a context");
+    }
+    (void)snprintf(endpoint, sizeof(endpoint), "inproc://calls-%u", number++);
+    for (int i = 0; i < 2; i++) {
+        struct side *const side = &world.sides[i];
+        const int type = pairs[types % 4][i];
+        const int mark = high_water_marks[marks >> (2 * i) & 3];
+        const int linger = 0;
+        memset(side, 0, offsetof(struct side, out));
+        memset(&side->socket, 0, sizeof(*side) - offsetof(struct side, socket));
+        ledger_reset(&side->out, (unsigned)i);
+        side->peer = &world.sides[1 - i];
+        side->sends = type != ZMQ_PULL;
+        side->receives = type != ZMQ_PUSH;
+        side->zmq = zmq_socket(context, type);
+        check(side->zmq != NULL, "there is a socket");
+        check(zmq_setsockopt(side->zmq, ZMQ_SNDHWM, &mark, sizeof(mark)) == 0 &&
+                  zmq_setsockopt(side->zmq, ZMQ_RCVHWM, &mark, sizeof(mark)) == 0 &&
+                  zmq_setsockopt(side->zmq, ZMQ_LINGER, &linger, sizeof(linger)) == 0,
+              "it takes options");
+        check((i == 0 ? zmq_bind : zmq_connect)(side->zmq, endpoint) == 0, "it is connected");
+    }
+}
+
+static void open_world(const uint8_t *data, size_t size)
+{
+    world.data = data;
+    world.size = size;
+    world.at = 0;
+    world.token_count = 0;
+    world.settling = false;
+    world.cut = false;
+    world.base = event_base_new();
+    check(world.base != NULL && event_base_priority_init(world.base, 3) == 0, "there is a base");
+    if (world.msgpack == NULL) {
+        check(evzmq_set_mem_functions(count_malloc, count_realloc, count_free) == 0,
+              "memory is counted");
+        world.msgpack = evzmq_msgpack_codec_new(NULL);
+        check(world.msgpack != NULL, "there is a codec");
+        world.held = atomic_load(&allocations);
+    }
+    const unsigned types = program_next();
+    open_sides(types, program_next());
+    for (int i = 0; i < 2; i++) {
+        struct side *const side = &world.sides[i];
+        if ((types & (4u << i)) != 0) {
+            side_attach(side, 0);
+            side_setcb(side, true, true, true);
+            if ((types & (16u << i)) != 0) {
+                check(evzmq_socket_set_codec(side->socket, world.msgpack) == 0, "it has a codec");
+                side->rules.decodes = true;
+            }
+        }
+    }
+}
+
+static void close_world(void)
+{
+    for (int i = 0; i < KEPT_MAX; i++) {
+        evzmq_message_free(world.kept[i].message);
+        world.kept[i].message = NULL;
+    }
+    for (int i = 0; i < 2; i++) {
+        struct side *const side = &world.sides[i];
+        evzmq_socket_free(side->socket);
+        if (side->zmq != NULL && (side->socket == NULL || !side->closes)) {
+            check(zmq_close(side->zmq) == 0, "it is closed");
+        }
+    }
+    event_base_free(world.base);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    open_world(data, size);
+    for (int ops = 0; ops < OPS_MAX && !program_is_over(); ops++) {
+        run_op();
+    }
+    settle();
+    close_world();
+    for (long yields = 0; atomic_load(&allocations) != world.held || atomic_load(&references) != 0;
+         yields++) {
+        check(yields < YIELDS_MAX, "nothing leaks");
+        (void)sched_yield();
+    }
+    return 0;
+}
+
+static const struct fuzz_seed seeds[] = {
+    FUZZ_SEED("\x7c\xff\x00\x06\x00\x80\x07\x01\x0c\x03"),
+};
+
+const struct fuzz_plan fuzz_plan = {.seeds = seeds,
+                                    .seed_count = sizeof(seeds) / sizeof(seeds[0]),
+                                    .random_count = 3000,
+                                    .random_size_max = 600};
