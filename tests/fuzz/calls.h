@@ -38,6 +38,7 @@ struct side {
     bool has_event;
     bool reading; /**< EV_READ is enabled */
     bool writing;
+    bool timed; /**< timeouts may end reading and writing */
     bool shut; /**< evzmq_socket_shutdown() was called */
     unsigned done; /**< times its callback ran */
     uint64_t out_at_shutdown;
@@ -118,7 +119,7 @@ size_t get_parts(const struct evzmq_message *message, struct evzmq_bytes *out_pa
 uint64_t hash_message(const struct evzmq_message *message);
 
 /** What is true after every step. */
-void check_side(const struct side *side);
+void check_side(struct side *side);
 
 /** Makes an outgoing part that libzmq frees, and checks at the end that it did. */
 bool add_reference(struct evzmq_message *message, const struct evzmq_bytes *part);

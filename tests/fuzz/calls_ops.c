@@ -432,6 +432,7 @@ static void op_small_settings(struct side *side)
         break;
     default: {
         const struct timeval soon = {0, 1};
+        side->timed = true;
         check_setter(side, evzmq_socket_set_timeouts(side->socket, which & 4 ? &soon : NULL,
                                                      which & 8 ? &soon : NULL));
     }
@@ -520,6 +521,8 @@ void run_op(void)
     enum { OPS = sizeof(ops) / sizeof(ops[0]) };
     const unsigned which = program_next();
     struct side *const side = &world.sides[which >> 7];
+    check_side(&world.sides[0]);
+    check_side(&world.sides[1]);
     ops[(which & 0x7f) % OPS](side);
     check_side(&world.sides[0]);
     check_side(&world.sides[1]);

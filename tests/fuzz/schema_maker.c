@@ -167,6 +167,7 @@ static const struct evzmq_schema *make_record(struct source *source, unsigned ne
     struct evzmq_schema *const schema = take_schema();
     struct evzmq_field *const fields = made.fields[index];
     const unsigned form = source_next(source);
+    const bool tells_absent = (form & 4) != 0;
     size_t end = 0;
     memset(fields, 0, sizeof(made.fields[index]));
     schema->layout = (enum evzmq_layout)(tag != NULL ? EVZMQ_LAYOUT_ARRAY : 1 + form % 3);
@@ -185,6 +186,10 @@ static const struct evzmq_schema *make_record(struct source *source, unsigned ne
         } else if (flags / 16 % 2 == 0) {
             field->default_value = get_default(field->kind);
         }
+        if (!tells_absent && field->kind >= EVZMQ_KIND_CHOICE && field->kind <= EVZMQ_KIND_UNION &&
+            (field->flags & EVZMQ_NILABLE) == 0) {
+            field->flags |= EVZMQ_REQUIRED; /* Its member would be one that cannot be encoded. */
+        }
         const bool is_pointer = is_number(field->kind) && (field->flags & EVZMQ_NILABLE) != 0;
         const struct shape shape = get_shape(field->kind, is_pointer);
         field->offset = align_up(end, shape.align);
@@ -194,7 +199,7 @@ static const struct evzmq_schema *make_record(struct source *source, unsigned ne
             field->offset += source_next(source) % 3; /* A fault, or not. */
         }
     }
-    if ((form & 4) != 0) {
+    if (tells_absent) {
         schema->absent_offset = align_up(end, alignof(uint64_t));
         end = schema->absent_offset + sizeof(uint64_t);
     }
