@@ -35,8 +35,8 @@ for target in "$@"; do
         if ! build build-fuzz "$program" -DCMAKE_C_COMPILER="$clang" \
             -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEVZMQ_SANITIZE="fuzzer-no-link,$sanitize" \
             -DEVZMQ_WERROR=ON -DEVZMQ_BUILD_TESTS=ON -DEVZMQ_BUILD_EXAMPLES=OFF -DEVZMQ_FUZZ=ON \
-            >"$root/build-fuzz.log" 2>&1; then
-            cat "$root/build-fuzz.log" >&2
+            >"$log" 2>&1; then
+            cat "$log" >&2
             exit 1
         fi
     done

@@ -385,5 +385,5 @@ static const struct fuzz_seed seeds[] = {
 
 const struct fuzz_plan fuzz_plan = {.seeds = seeds,
                                     .seed_count = sizeof(seeds) / sizeof(seeds[0]),
-                                    .random_count = 3000,
+                                    .random_count = 1000,
                                     .random_size_max = 600};
