@@ -10,7 +10,7 @@
 
 #include "fuzz.h"
 
-enum { FIELDS_MAX = 8, SCHEMAS_MAX = 24, NESTING_MAX = 3, MEMBERS_MAX = 3 };
+enum { FIELDS_MAX = 8, SCHEMAS_MAX = 48, NESTING_MAX = 3, MEMBERS_MAX = 3 };
 
 /* What make_schema() made last. */
 static struct {
@@ -120,8 +120,9 @@ static void make_choice(struct source *source, struct evzmq_field *field)
 /* What a kind needs besides its place. */
 static void make_kind(struct source *source, struct evzmq_field *field, unsigned nesting)
 {
-    /* A record takes one schema, a union as many as members and itself. */
-    const bool may_nest = nesting < NESTING_MAX && made.count + MEMBERS_MAX + 1 <= SCHEMAS_MAX;
+    /* Room for the other members of the unions that this is in, and for one more union. */
+    enum { RESERVE = (NESTING_MAX + 1) * (MEMBERS_MAX + 1) };
+    const bool may_nest = nesting < NESTING_MAX && made.count + RESERVE <= SCHEMAS_MAX;
     const unsigned choice = source_next(source);
     field->kind = (enum evzmq_kind)(1 + choice % EVZMQ_KIND_ARRAY);
     if (!may_nest && (field->kind == EVZMQ_KIND_RECORD || field->kind == EVZMQ_KIND_UNION)) {
