@@ -22,8 +22,9 @@ struct reference {
     msgpack_unpacked unpacked;
 };
 
-/** Decodes bytes, which must outlive the result. msgpack-c is not asked about those with a container
- * that declares more than follows, since it asks malloc() for as much: they are refused. */
+/** Decodes bytes, which must outlive the result. msgpack-c is not asked about those with a
+ * container that declares more than follows, since it asks malloc() for as much: they are refused.
+ */
 void reference_decode(struct reference *reference, const uint8_t *data, size_t size);
 
 /** Whether an accepted value is the same as another tree. */
