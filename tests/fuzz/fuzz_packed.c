@@ -106,4 +106,4 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* Fewer variants than others are given: what a value may be is not for this target to find out, and
  * each input is taken apart twelve times. */
-const struct fuzz_plan fuzz_plan = {.prefixes_max = 64, .places_max = 12};
+const struct fuzz_plan fuzz_plan = {.prefixes_max = 40, .places_max = 5};
