@@ -97,6 +97,9 @@ void run_op(void);
 /** Some turns of the loop that do not wait. */
 void run_loop(unsigned turns);
 
+/** Turns of the loop until nothing moves; then nothing may be left that could. */
+void run_until_quiet(void);
+
 void side_attach(struct side *side, unsigned options);
 void side_free(struct side *side);
 void side_setcb(struct side *side, bool has_read, bool has_write, bool has_event);

@@ -212,8 +212,10 @@ static void op_setcb(struct side *side)
 static void op_loop(struct side *side)
 {
     (void)side;
-    const unsigned turns = program_next() % 4 + 1;
-    if (world.depth == 0) {
+    const unsigned turns = program_next() % 8 + 1;
+    if (world.depth == 0 && turns > 4) {
+        run_until_quiet();
+    } else if (world.depth == 0) {
         run_loop(turns);
     }
 }

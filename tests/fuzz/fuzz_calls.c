@@ -5,9 +5,10 @@
  * Linked with libFuzzer it searches; linked with replay.c it is an ordinary test over some programs
  * and random ones. A model keeps the books (ledger.h). The properties: every message whose write
  * succeeded comes out at the other side once, whole and in order, or is counted as refused by the
- * receiver's settings; nothing comes while reading is off, after a free or a loopbreak, or from
- * inside a call; calls fail only as their headers say; the statistics add up after every call; in
- * the end, with reading enabled and nothing else done, everything comes out; and nothing leaks.
+ * receiver's settings; when nothing moves any more, nothing could; nothing comes while reading is
+ * off, after a free or a loopbreak, or from inside a call; calls fail only as their headers say;
+ * the statistics add up after every call; in the end, with reading enabled and nothing else done,
+ * everything comes out; and nothing leaks.
  *
  * Everything happens on one thread and over inproc, so that the bytes decide all of it; time has a
  * part only in budgets and timeouts, of which the properties do not depend.
@@ -197,11 +198,47 @@ static size_t measure_progress(void)
 {
     size_t left = 0;
     for (int i = 0; i < 2; i++) {
-        const struct side *const side = &world.sides[i];
+        struct side *const side = &world.sides[i];
+        side_sync(side);
         left += 4 * ledger_waiting(&side->out) - side->out.at + side->done;
         left += side->socket != NULL ? evzmq_socket_get_queued(side->socket, NULL) : 0;
     }
     return left;
+}
+
+/* After turns in which nothing moved a socket waits for its peer, or somebody made it wait. */
+static void check_quiet_side(struct side *side)
+{
+    int events = 0;
+    size_t size = sizeof(events);
+    if (side->socket == NULL) {
+        return;
+    }
+    check_side(side);
+    check(zmq_getsockopt(side->zmq, ZMQ_EVENTS, &events, &size) == 0, "there are events");
+    check(evzmq_socket_touch(side->socket) == 0, "and it is said that they were looked at");
+    if (side->reading && side->has_read && !side->shut) {
+        check((events & ZMQ_POLLIN) == 0 && side->peer->out.at == 0,
+              "who reads has received all there is");
+    }
+    if (side->writing && side->sends && !side->packed) {
+        check((events & ZMQ_POLLOUT) == 0 || evzmq_socket_get_queued(side->socket, NULL) == 0,
+              "what can be sent is not queued");
+    }
+}
+
+void run_until_quiet(void)
+{
+    enum { QUIET = 10 };
+    unsigned idle = 0;
+    for (unsigned turns = 0; turns < TURNS_MAX && idle < QUIET; turns++) {
+        const size_t before = measure_progress();
+        run_loop(1);
+        idle = measure_progress() == before ? idle + 1 : 0;
+    }
+    check(idle == QUIET, "it comes to rest");
+    check_quiet_side(&world.sides[0]);
+    check_quiet_side(&world.sides[1]);
 }
 
 static bool is_empty(void)
@@ -261,6 +298,7 @@ static void check_shutdown(const struct side *side)
 static void settle(void)
 {
     world.settling = true;
+    run_until_quiet();
     for (int i = 0; i < 2; i++) {
         struct side *const side = &world.sides[i];
         if (side->socket == NULL || side->shut) {
