@@ -58,6 +58,7 @@ batch         4
 prefixes      4
 pubframe      4
 schema        4
+schema_check  4
 schema_decode 4
 schema_encode 4
 schema_number 4

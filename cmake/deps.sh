@@ -5,8 +5,8 @@
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
 # test:  these, cmocka and jansson
-# ci:    these and a C++ compiler, clang, clang-format, valgrind, and the Python modules of the peer
-#        in another language (not on macOS)
+# ci:    these and a C++ compiler, clang, clang-format, doxygen, valgrind, and the Python modules of
+#        the peer in another language (not on macOS)
 #
 # Does nothing where all is there. Needs root or a sudo that asks for no password, except with brew.
 set -u
@@ -16,7 +16,7 @@ case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
 test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
 ci)
-    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format valgrind"
+    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format doxygen valgrind"
     wanted="$wanted python-zmq python-msgpack"
     ;;
 *)
@@ -91,6 +91,7 @@ present() {
     cxx) have c++ || have g++ ;;
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
+    doxygen) have doxygen ;;
     python-zmq) python_knows zmq ;;
     python-msgpack) python_knows msgpack ;;
     valgrind) valgrind -q true >/dev/null 2>&1 ;; # Without libc's symbols it does not start.

@@ -374,4 +374,13 @@ static inline bool evzmq__kind_is_number(unsigned kind)
 /* The size of a member of a simple kind, 0 for the others. */
 size_t evzmq__kind_size(unsigned kind);
 
+/* Whether a schema is right in itself, without what it refers to, which may not be at hand yet. If
+ * not, *out says why unless it did before, and errno is EINVAL. */
+bool evzmq__schema_check_one(struct evzmq_schema_fault *out, const struct evzmq_schema *schema,
+                             size_t nesting);
+
+/* Notes a fault unless one was noted before, with errno EINVAL; false. */
+bool evzmq__schema_fault(struct evzmq_schema_fault *out, const struct evzmq_schema *schema,
+                         const struct evzmq_field *field, const char *reason);
+
 #endif /* EVZMQ_PLUGIN_SCHEMA_H */

@@ -248,11 +248,17 @@ static struct evzmq_message *take_record(struct evzmq_socket *socket, size_t *ou
     if (evzmq__codec_decode_prefix(socket->codec, data, left, unpacking->arena, &value, out_used,
                                    &error) == 0) {
         struct evzmq_message *record = evzmq__message_take_span(frame, data, *out_used);
-        if (record != NULL && evzmq_message_decode(record, socket->codec, NULL) < 0) {
-            evzmq__message_destroy(record);
-            record = NULL;
-            errno = ENOMEM;
+        if (record == NULL || evzmq_message_decode(record, socket->codec, NULL) == 0) {
+            return record;
         }
+        if (errno == ENOMEM) {
+            evzmq__message_destroy(record);
+            errno = ENOMEM;
+            return NULL;
+        }
+        /* The two methods of a user's codec disagree. The record goes out with its error: kept, it
+         * would be met again by each call, and no other after it. */
+        socket->counters.decode_errors[record->decode_error.kind]++;
         return record;
     }
     if (error.kind == EVZMQ_DECODE_NOMEM) {

@@ -1,6 +1,8 @@
 /*
  * Mode latency: round trips of one small message, with the adapter at both ends against blocking
- * libzmq at both ends, in the order A B B A. The other end is a process of its own.
+ * libzmq at both ends, in the order A B B A. The other end is a process of its own. With --pack the
+ * adapter sends a record in a frame of its own, as it does when nothing else is written in the
+ * turn.
  */
 #include "modes.h"
 
@@ -36,7 +38,10 @@ struct run {
 
 static int play(struct run *run, enum bench_transport transport, enum side side, size_t repeat)
 {
-    struct peer_order order = {.job = side == ADAPTER ? PEER_ECHO_ADAPTER : PEER_ECHO_BARE};
+    struct peer_order order = {
+        .job = side == ADAPTER ? PEER_ECHO_ADAPTER : PEER_ECHO_BARE,
+        .pack_bytes = run->options->packs[0],
+    };
     void *socket = place_bind(run->zmq_context, ZMQ_PAIR, transport, PEER_HIGH_WATER_MARK,
                               order.endpoint, sizeof(order.endpoint));
     if (socket == NULL) {
@@ -48,6 +53,7 @@ static int play(struct run *run, enum bench_transport transport, enum side side,
     }
     struct pingpong game = {
         .size = MESSAGE_BYTES,
+        .pack_bytes = order.pack_bytes,
         .run_ns = (uint64_t)(run->seconds * 1e9),
         .trip_us = run->trips[side] + run->trip_count[side],
         .count_max = TRIPS_MAX,
@@ -98,6 +104,7 @@ static void print(struct run *run, enum bench_transport transport)
     report_add_text(&row, "mode", "latency");
     report_add_text(&row, "transport", options_transport_name(transport));
     report_add_count(&row, "bytes", MESSAGE_BYTES);
+    report_add_count(&row, "pack", run->options->packs[0]);
     report_add_count(&row, "repeat", run->repeat);
     report_add_real(&row, "seconds", run->seconds, 3);
     report_add_count(&row, "trips", run->trip_count[ADAPTER]);

@@ -60,7 +60,8 @@ static const char usage[] =
     "encoded,\n"
     "                        packed, unpacked and decoded by the adapter, also against the bare\n"
     "                        loop, which gets one record a message; implies --codec typed.\n"
-    "                        0 is one record a message, encoded and decoded all the same\n"
+    "                        0 is one record a message, encoded and decoded all the same.\n"
+    "                        Mode latency: one size, for a record in a frame of its own\n"
     "  --against LIST        bare: also measure a blocking zmq_msg_recv loop that decodes "
     "nothing,\n"
     "                        in turns with the adapter and with itself (the control); without\n"
@@ -394,9 +395,14 @@ static int check(const struct bench_options *options)
         return report_error("--svg is for mode throughput, one of --types, one --transport and "
                             "several --chars");
     }
-    if (options->pack_count > 0 && (options->codec == BENCH_RAW || options->receive_count > 1 ||
-                                    options->mode != BENCH_THROUGHPUT)) {
-        return report_error("--pack is for mode throughput, one --receive and no --codec raw");
+    if (options->mode == BENCH_LATENCY && options->pack_count > 1) {
+        return report_error("--pack is one size for mode latency");
+    }
+    if (options->pack_count > 0 && options->mode != BENCH_LATENCY &&
+        (options->codec == BENCH_RAW || options->receive_count > 1 ||
+         options->mode != BENCH_THROUGHPUT)) {
+        return report_error("--pack is for mode latency, and for mode throughput with one "
+                            "--receive and no --codec raw");
     }
     return 0;
 }

@@ -11,6 +11,7 @@
 /* The times of the round trips of one run. */
 struct pingpong {
     size_t size; /* of the message, in bytes */
+    size_t pack_bytes; /* of the adapter: the size of its frames; 0: not packed */
     uint64_t run_ns; /* how long to go on after the first trips, which are not recorded */
     double *trip_us; /* room for so many as count_max; later ones are not recorded */
     size_t count;

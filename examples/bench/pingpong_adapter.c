@@ -1,4 +1,7 @@
-/* Round trips with the adapter: the measuring end, and the end that sends back. */
+/*
+ * Round trips with the adapter: the measuring end, and the end that sends back. Where frames are
+ * packed the ball is a record of its bytes, which both ends encode and decode.
+ */
 #include "pingpong.h"
 
 #include <errno.h>
@@ -9,14 +12,25 @@
 #include <zmq.h>
 
 #include <evzmq/evzmq.h>
+#include <evzmq/schema.h>
 
 #include "numbers.h"
 #include "peer_jobs.h"
 #include "place.h"
 #include "report.h"
 
+struct ball {
+    struct evzmq_bytes bytes;
+};
+
+static const struct evzmq_field ball_fields[] = {
+    EVZMQ_FIELD(BIN, struct ball, bytes, EVZMQ_REQUIRED),
+};
+static const struct evzmq_schema ball_schema = EVZMQ_SCHEMA(struct ball, ARRAY, NULL, ball_fields);
+
 struct player {
     struct event_base *base;
+    struct evzmq_codec *codec; /* of packed balls; NULL: they are not packed */
     struct evzmq_socket *socket;
     struct event *watchdog;
     struct pingpong *game; /* the measuring end's */
@@ -32,12 +46,31 @@ static void stop(struct player *player, int error)
     (void)event_base_loopbreak(player->base);
 }
 
+static int hit(const struct player *player, const void *data, size_t size)
+{
+    const struct ball ball = {.bytes = {data, size}};
+    return player->codec != NULL ? evzmq_socket_write_value(player->socket, &ball)
+                                 : evzmq_socket_write(player->socket, data, size);
+}
+
+/* What came; no bytes are the end of the game. */
+static struct evzmq_bytes taken(const struct player *player, const struct evzmq_message *message)
+{
+    struct evzmq_bytes bytes = {NULL, 0};
+    bytes.data = evzmq_message_get_part(message, 0, &bytes.size);
+    if (player->codec != NULL && bytes.size > 0) {
+        const struct ball *ball = evzmq_record_value(message, NULL);
+        return ball->bytes;
+    }
+    return bytes;
+}
+
 static void serve(struct player *player)
 {
     struct pingpong *game = player->game;
     memcpy(player->ball, &game->echoes, sizeof(game->echoes));
     game->sent_ns = numbers_now_ns();
-    if (evzmq_socket_write(player->socket, player->ball, game->size) != 0) {
+    if (hit(player, player->ball, game->size) != 0) {
         stop(player, errno);
     }
 }
@@ -45,10 +78,9 @@ static void serve(struct player *player)
 static void on_echo(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
 {
     struct player *player = arg;
-    size_t size = 0;
-    const void *data = evzmq_message_get_part(message, 0, &size);
+    const struct evzmq_bytes bytes = taken(player, message);
     player->echoes++;
-    if (pingpong_note(player->game, data, size)) {
+    if (pingpong_note(player->game, bytes.data, bytes.size)) {
         serve(player);
     } else {
         stop(player, evzmq_socket_write(socket, NULL, 0) == 0 ? 0 : errno);
@@ -58,12 +90,12 @@ static void on_echo(struct evzmq_socket *socket, struct evzmq_message *message, 
 static void send_back(struct evzmq_socket *socket, struct evzmq_message *message, void *arg)
 {
     struct player *player = arg;
-    size_t size = 0;
-    const void *data = evzmq_message_get_part(message, 0, &size);
+    const struct evzmq_bytes bytes = taken(player, message);
+    (void)socket;
     player->echoes++;
-    if (size == 0) {
+    if (bytes.size == 0) {
         stop(player, 0);
-    } else if (evzmq_socket_write(socket, data, size) != 0) {
+    } else if (hit(player, bytes.data, bytes.size) != 0) {
         stop(player, errno);
     }
 }
@@ -87,8 +119,20 @@ static void watch(evutil_socket_t fd, short events, void *arg)
     player->watched = player->echoes;
 }
 
+/* Frames of at most so many bytes, sent at the end of the loop's turn. */
+static int pack(struct player *player, size_t pack_bytes)
+{
+    player->codec = evzmq_schema_codec_new(&ball_schema, NULL);
+    if (player->codec == NULL || evzmq_socket_set_codec(player->socket, player->codec) != 0 ||
+        evzmq_socket_set_packing(player->socket, pack_bytes, 0) != 0) {
+        return -1;
+    }
+    return evzmq_socket_set_unpacking(player->socket, 1);
+}
+
 /* Puts the socket, which then belongs to the player, on a base. Returns 0, or -1 with errno. */
-static int sit_down(struct player *player, void *zmq_socket, evzmq_read_cb read_cb)
+static int sit_down(struct player *player, void *zmq_socket, size_t pack_bytes,
+                    evzmq_read_cb read_cb)
 {
     const struct timeval patience = {PEER_PATIENCE_MS / 1000, 0};
     errno = ENOMEM;
@@ -105,6 +149,9 @@ static int sit_down(struct player *player, void *zmq_socket, evzmq_read_cb read_
     if (player->watchdog == NULL || event_add(player->watchdog, &patience) != 0) {
         return -1;
     }
+    if (pack_bytes > 0 && pack(player, pack_bytes) != 0) {
+        return -1;
+    }
     return evzmq_socket_enable(player->socket, EV_READ);
 }
 
@@ -114,6 +161,7 @@ static void get_up(struct player *player, void *zmq_socket)
         (void)zmq_close(zmq_socket);
     }
     evzmq_socket_free(player->socket);
+    evzmq_codec_free(player->codec);
     if (player->watchdog != NULL) {
         event_free(player->watchdog);
     }
@@ -129,7 +177,7 @@ int pingpong_adapter(void *zmq_socket, struct pingpong *game)
     /* The last message tells the other end to stop; it must not go down with the socket. */
     const int linger = PEER_PATIENCE_MS;
     (void)zmq_setsockopt(zmq_socket, ZMQ_LINGER, &linger, sizeof(linger));
-    if (player.ball == NULL || sit_down(&player, zmq_socket, on_echo) != 0) {
+    if (player.ball == NULL || sit_down(&player, zmq_socket, game->pack_bytes, on_echo) != 0) {
         player.error = errno;
     } else {
         serve(&player);
@@ -150,7 +198,7 @@ void peer_echo_adapter(struct peer_task *task, struct peer_result *out)
     if (socket == NULL || place_set_up(socket, PEER_HIGH_WATER_MARK) != 0 ||
         zmq_connect(socket, task->order->endpoint) != 0) {
         player.error = zmq_errno();
-    } else if (sit_down(&player, socket, send_back) != 0) {
+    } else if (sit_down(&player, socket, task->order->pack_bytes, send_back) != 0) {
         player.error = errno;
     } else if (event_base_dispatch(player.base) < 0) {
         player.error = EIO;

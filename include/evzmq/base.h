@@ -30,7 +30,9 @@ extern "C" {
 
 /** The version of these headers. evzmq_version() gives that of the library a program runs with. */
 #define EVZMQ_VERSION_MAJOR 0
+/** See EVZMQ_VERSION_MAJOR. */
 #define EVZMQ_VERSION_MINOR 1
+/** See EVZMQ_VERSION_MAJOR. */
 #define EVZMQ_VERSION_PATCH 0
 
 /** Marks what the shared library exports. */
@@ -47,7 +49,7 @@ struct event_base;
  *
  * Thread: any. Callbacks: yes.
  *
- * @param out_major, out_minor, out_patch  where to put the numbers; each may be NULL
+ * @param out_major,out_minor,out_patch  where to put the numbers; each may be NULL
  */
 EVZMQ_API void evzmq_version(int *out_major, int *out_minor, int *out_patch);
 
@@ -68,7 +70,7 @@ EVZMQ_API const char *evzmq_strerror(int error);
  *
  * Thread: any, but before any other call of this library. Callbacks: no.
  *
- * @param malloc_fn, realloc_fn, free_fn  three functions with the contract of the C library's,
+ * @param malloc_fn,realloc_fn,free_fn  three functions with the contract of the C library's,
  * callable from any thread (libzmq frees messages on its I/O threads); or NULL three times for the
  * C library's own
  * @return 0, or -1 with EINVAL (some of the three are NULL)

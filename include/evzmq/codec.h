@@ -23,7 +23,7 @@ struct evzmq_codec;
 
 /** Why a message could not be decoded. */
 enum evzmq_decode_kind {
-    EVZMQ_DECODE_OK = 0,
+    EVZMQ_DECODE_OK = 0, /**< nothing is wrong */
     EVZMQ_DECODE_TRUNCATED, /**< the bytes end inside a value, or a container declares more than can
                                follow */
     EVZMQ_DECODE_TRAILING, /**< a whole value, then more bytes; the offset is that of the first
@@ -45,7 +45,7 @@ enum evzmq_decode_kind {
 
 /** What went wrong, and where. */
 struct evzmq_decode_error {
-    enum evzmq_decode_kind kind;
+    enum evzmq_decode_kind kind; /**< what */
     size_t offset; /**< of the byte at fault, from the first byte given to decode; at most the size
                       given */
 };
@@ -62,7 +62,7 @@ EVZMQ_API const char *evzmq_decode_kind_name(enum evzmq_decode_kind kind);
 /** A run of bytes that somebody else owns. The value type of the raw codec. */
 struct evzmq_bytes {
     const void *data; /**< may be NULL when size is 0 */
-    size_t size;
+    size_t size; /**< in bytes */
 };
 
 /**
@@ -111,7 +111,7 @@ struct evzmq_codec_methods {
      * how many it takes. What follows it is none of its business. For the rest as decode().
      *
      * NULL when values do not say themselves where they end; then frames of several records cannot
-     * be used with the codec (see <evzmq/packing.h>). A struct that ends before this member, as its
+     * be used with the codec (see packing.h). A struct that ends before this member, as its
      * size says, has none.
      *
      * @return 0 with *out_value and *out_used set, or -1 with *out_error set

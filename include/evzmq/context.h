@@ -11,10 +11,9 @@
  * The first ipc endpoint makes the directory; a context that is used for tcp only makes none. The
  * library reads no environment variable.
  *
- * Thread: every call of this header belongs to one thread at a time, that of the context's sockets;
- * nothing in a context is locked. For inproc between threads let each thread have a context made
- * with evzmq_context_new_with() from the same ZeroMQ context. Callbacks: every call of this header
- * may be made by callbacks; none runs one.
+ * Of every call of this header: Thread: one at a time, that of the context's sockets. Callbacks:
+ * yes. Nothing in a context is locked: for inproc between threads let each thread have a context
+ * made with evzmq_context_new_with() from the same ZeroMQ context.
  *
  * Fork: in a child every call fails with ECHILD and touches nothing of the parent's: no file is
  * removed and no lock released. evzmq_context_free() releases the child's copy of the memory.
@@ -91,7 +90,7 @@ struct evzmq_context;
 /** Who may connect to the ipc endpoints a context binds. */
 enum evzmq_context_peers {
     /** Processes with the effective user id of this one, whatever the directory's and the file's
-     * mode say. Abstract names (ipc://@name) have no mode: this is their only protection. */
+     * mode say. Abstract names (`ipc://@name`) have no mode: this is their only protection. */
     EVZMQ_CONTEXT_PEERS_SAME_USER = 0,
     /** Whoever the file system lets in; anyone, for abstract names. A socket file keeps the mode
      * that the umask gives it, and its directory may be one that others write to. */
@@ -104,15 +103,16 @@ struct evzmq_context_limits {
     size_t size; /**< sizeof(struct evzmq_context_limits) */
     int sockets_max; /**< ZMQ_MAX_SOCKETS; only until the first socket is made, and not for a
                         context made with evzmq_context_new_with() */
-    int linger_ms;
-    int64_t message_bytes_max;
-    int send_high_water_mark;
-    int receive_high_water_mark;
-    int handshake_ms;
+    int linger_ms; /**< ZMQ_LINGER; default EVZMQ_CONTEXT_LINGER_MS_DEFAULT */
+    int64_t message_bytes_max; /**< ZMQ_MAXMSGSIZE; default
+                                  EVZMQ_CONTEXT_MESSAGE_BYTES_MAX_DEFAULT */
+    int send_high_water_mark; /**< ZMQ_SNDHWM; default EVZMQ_CONTEXT_HIGH_WATER_MARK_DEFAULT */
+    int receive_high_water_mark; /**< ZMQ_RCVHWM; default EVZMQ_CONTEXT_HIGH_WATER_MARK_DEFAULT */
+    int handshake_ms; /**< ZMQ_HANDSHAKE_IVL; default EVZMQ_CONTEXT_HANDSHAKE_MS_DEFAULT */
     int heartbeat_ms; /**< of tcp connections */
     int heartbeat_timeout_ms; /**< of tcp connections; above heartbeat_ms, at most 6553500 */
-    int backlog;
-    enum evzmq_context_peers peers;
+    int backlog; /**< ZMQ_BACKLOG; default EVZMQ_CONTEXT_BACKLOG_DEFAULT */
+    enum evzmq_context_peers peers; /**< who may connect to ipc endpoints */
 };
 
 /**
@@ -158,7 +158,7 @@ EVZMQ_API int evzmq_context_set_limits(struct evzmq_context *context,
  * by evzmq_socket_free() of an adapter with EVZMQ_OPT_CLOSE_ON_FREE. Closing it with zmq_close(3)
  * is a bug: the context would not learn of it.
  *
- * @param type  ZMQ_PUSH and the like, from <zmq.h>
+ * @param type  ZMQ_PUSH and the like, from `<zmq.h>`
  * @return a socket that the caller must close; or NULL with EINVAL (NULL context, unknown type),
  * EMFILE (the limit of sockets, or too few free file descriptors), ENOMEM, ETERM, ESHUTDOWN
  * (closed), ECHILD
@@ -180,13 +180,13 @@ EVZMQ_API int evzmq_context_close_socket(struct evzmq_context *context, void *zm
  *
  * - "ipc://" followed by an asterisk: a new name in the context's private directory. A file that
  * somebody else put there stays; ENOENT when the directory itself was removed or replaced.
- * - "ipc:///path": refused with EADDRINUSE when something accepts connections there, or another
+ * - "ipc://PATH": refused with EADDRINUSE when something accepts connections there, or another
  * evzmq context holds it: libzmq would take the path from it and say nothing. A socket that a dead
  * process of the same user left is replaced; anything else there is left alone (EEXIST). A file
- * "<path>.lock" stands beside the socket while it is bound; a killed process leaves both for the
+ * "PATH.lock" stands beside the socket while it is bound; a killed process leaves both for the
  * next one to take over. The path's directory must be as evzmq_context_get_directory() says, unless
  * EVZMQ_CONTEXT_PEERS_ANY was asked for.
- * - "ipc://@name": an abstract name.
+ * - `ipc://@name`: an abstract name.
  * - anything else goes to zmq_bind(3) as it is; tcp gets the context's heartbeats, unless the
  * program has set ZMQ_HEARTBEAT_IVL.
  *

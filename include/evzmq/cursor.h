@@ -31,15 +31,15 @@ extern "C" {
 /** What comes next at a cursor. */
 enum evzmq_cursor_type {
     EVZMQ_CURSOR_END = 0, /**< nothing: all was read */
-    EVZMQ_CURSOR_NIL,
-    EVZMQ_CURSOR_BOOL,
-    EVZMQ_CURSOR_INTEGER,
-    EVZMQ_CURSOR_FLOAT,
-    EVZMQ_CURSOR_STR,
-    EVZMQ_CURSOR_BIN,
-    EVZMQ_CURSOR_ARRAY,
-    EVZMQ_CURSOR_MAP,
-    EVZMQ_CURSOR_EXT,
+    EVZMQ_CURSOR_NIL, /**< nil */
+    EVZMQ_CURSOR_BOOL, /**< a bool */
+    EVZMQ_CURSOR_INTEGER, /**< an integer of any width */
+    EVZMQ_CURSOR_FLOAT, /**< a float of either width */
+    EVZMQ_CURSOR_STR, /**< a string */
+    EVZMQ_CURSOR_BIN, /**< a binary */
+    EVZMQ_CURSOR_ARRAY, /**< the head of an array */
+    EVZMQ_CURSOR_MAP, /**< the head of a map */
+    EVZMQ_CURSOR_EXT, /**< an extension, a timestamp too */
     EVZMQ_CURSOR_MALFORMED /**< bytes that are no msgpack; never within a decoded span */
 };
 
@@ -55,7 +55,7 @@ enum evzmq_cursor_type {
  */
 struct evzmq_cursor {
     const unsigned char *next; /**< the next value's first byte */
-    const unsigned char *end;
+    const unsigned char *end; /**< behind the last byte */
 };
 
 /**

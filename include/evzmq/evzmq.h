@@ -1,6 +1,6 @@
 /**
  * @file evzmq.h
- * Everything at once, except <evzmq/msgpack.h>, which alone needs <msgpack.h>.
+ * Everything at once, except `<evzmq/msgpack.h>`, which alone needs `<msgpack.h>`.
  */
 #ifndef EVZMQ_EVZMQ_H
 #define EVZMQ_EVZMQ_H

@@ -73,7 +73,7 @@ enum evzmq_monitor_event_type {
 /** One event. It and its endpoint live until the callback returns. */
 struct evzmq_monitor_event {
     size_t size; /**< sizeof(struct evzmq_monitor_event) of the library that made it */
-    enum evzmq_monitor_event_type type;
+    enum evzmq_monitor_event_type type; /**< what happened */
     int fd; /**< libzmq's own, to be compared and never to be used: it may be closed, and its number
                in use for another, by now. -1 where there is none. */
     int error; /**< an errno value, or 0 */
@@ -215,7 +215,7 @@ enum evzmq_blocked_why {
 /** See evzmq_monitor_get_blocked(). */
 struct evzmq_blocked {
     size_t size; /**< set it to sizeof(struct evzmq_blocked) before the call */
-    enum evzmq_blocked_why why;
+    enum evzmq_blocked_why why; /**< the reason */
     enum evzmq_monitor_event_type failure; /**< EVZMQ_BLOCKED_HANDSHAKE: which
                                               EVZMQ_MONITOR_HANDSHAKE_FAILED_*; else 0 */
     unsigned reason; /**< evzmq_monitor_event::reason of that event, or 0 */

@@ -1,7 +1,7 @@
 /**
  * @file msgpack.h
  * The codec whose value is a msgpack-c object tree. The only header of this library that includes
- * <msgpack.h>.
+ * `<msgpack.h>`.
  */
 #ifndef EVZMQ_MSGPACK_H
 #define EVZMQ_MSGPACK_H
@@ -15,10 +15,13 @@
 extern "C" {
 #endif
 
-/** The defaults of struct evzmq_msgpack_limits, and the deepest nesting that can be asked for. */
+/** The default of evzmq_msgpack_limits::depth_max. */
 #define EVZMQ_MSGPACK_DEPTH_DEFAULT 64
+/** The deepest nesting that can be asked for. */
 #define EVZMQ_MSGPACK_DEPTH_MAX 512
+/** The default of evzmq_msgpack_limits::elements_max. */
 #define EVZMQ_MSGPACK_ELEMENTS_DEFAULT (1024u * 1024u)
+/** The default of evzmq_msgpack_limits::memory_max, in bytes. */
 #define EVZMQ_MSGPACK_MEMORY_DEFAULT (64u * 1024u * 1024u)
 
 /**

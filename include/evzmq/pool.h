@@ -1,7 +1,7 @@
 /**
  * @file pool.h
  * The main side of a worker pool: fan out requests to worker processes, fan in their answers, see
- * every loss, end cleanly. The worker's side is <evzmq/worker.h>.
+ * every loss, end cleanly. The worker's side is worker.h.
  *
  *     main process                                     worker 0 .. n-1
  *     PUSH, one for each worker   -- requests -->      PULL
@@ -124,11 +124,17 @@ struct evzmq_pool_options {
         *codec; /**< of requests and answers; the pool takes a reference. NULL: raw */
 };
 
+/** The default of evzmq_pool_options::ready_ms. */
 #define EVZMQ_POOL_READY_MS 10000u
+/** The default of evzmq_pool_options::heartbeat_ms. */
 #define EVZMQ_POOL_HEARTBEAT_MS 1000u
+/** The default of evzmq_pool_options::silence_ms. */
 #define EVZMQ_POOL_SILENCE_MS 30000u
+/** The default of evzmq_pool_options::restart_delay_ms. */
 #define EVZMQ_POOL_RESTART_DELAY_MS 100u
+/** The default of evzmq_pool_options::restart_delay_max_ms. */
 #define EVZMQ_POOL_RESTART_DELAY_MAX_MS 10000u
+/** The default of evzmq_pool_options::request_hwm. */
 #define EVZMQ_POOL_REQUEST_HWM 100u
 
 /** Where a worker is. */
@@ -144,7 +150,7 @@ enum evzmq_pool_state {
 
 /** Why a worker was lost. */
 enum evzmq_pool_loss {
-    EVZMQ_POOL_LOSS_NONE = 0,
+    EVZMQ_POOL_LOSS_NONE = 0, /**< it was not */
     EVZMQ_POOL_LOSS_EXITED, /**< its process exited; status is the exit status */
     EVZMQ_POOL_LOSS_KILLED, /**< a signal ended its process; status is the signal */
     EVZMQ_POOL_LOSS_SILENT, /**< not heard of for silence_ms. A process that the pool started was
@@ -173,9 +179,9 @@ enum evzmq_pool_event_type {
 /** One event. Fields that the type does not speak of are 0. */
 struct evzmq_pool_event {
     size_t size; /**< sizeof(struct evzmq_pool_event) of the library that made it */
-    enum evzmq_pool_event_type type;
+    enum evzmq_pool_event_type type; /**< what happened */
     unsigned worker; /**< its identity, 0 to n - 1 */
-    enum evzmq_pool_loss loss;
+    enum evzmq_pool_loss loss; /**< of a loss: why */
     int status; /**< of a loss: exit status or signal; -1 where somebody else reaped the process */
     int error; /**< an errno value */
     uint64_t unanswered; /**< of a loss or a reconnection: requests that went to the worker and had
@@ -511,8 +517,8 @@ struct evzmq_pool_worker_stats {
     uint64_t unanswered; /**< gauge: requests handed to ZeroMQ since its last start or
                             reconnection, less the answers since */
     uint64_t queued; /**< gauge: requests in its output queue */
-    uint64_t losses;
-    uint64_t restarts;
+    uint64_t losses; /**< events EVZMQ_POOL_EVENT_LOST */
+    uint64_t restarts; /**< processes started after a loss */
     int64_t last_seen_ms; /**< gauge: how long ago it was last heard of; -1: never */
 };
 

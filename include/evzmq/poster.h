@@ -33,8 +33,9 @@ extern "C" {
 struct evzmq_poster;
 struct evzmq_socket;
 
-/** The default limits of a poster's queue. */
+/** The default limit of a poster's queue, in messages. */
 #define EVZMQ_POSTER_MESSAGES_DEFAULT 1000u
+/** The default limit of a poster's queue, in bytes. */
 #define EVZMQ_POSTER_BYTES_DEFAULT (64u * 1024u * 1024u)
 
 /** Counters of a poster. Every message posted is, in the end, handed over or dropped. */

@@ -71,10 +71,13 @@ enum evzmq_full_policy {
     EVZMQ_FULL_WAIT
 };
 
-/** The default limits of a batch. */
+/** The default of evzmq_publisher_options::batch_records. */
 #define EVZMQ_BATCH_RECORDS_DEFAULT 100u
+/** The default of evzmq_publisher_options::batch_bytes. */
 #define EVZMQ_BATCH_BYTES_DEFAULT (64u * 1024u)
+/** The default of evzmq_publisher_options::batch_delay_usec. */
 #define EVZMQ_BATCH_DELAY_USEC_DEFAULT 10000u
+/** The default of evzmq_publisher_options::batch_topics. */
 #define EVZMQ_BATCH_TOPICS_DEFAULT 1024u
 
 /** For evzmq_publisher_options::batch_delay_usec: records wait until there are enough of them. */
@@ -83,8 +86,8 @@ enum evzmq_full_policy {
 /** How a publisher works. 0 in a field means its default. */
 struct evzmq_publisher_options {
     size_t size; /**< sizeof(struct evzmq_publisher_options) */
-    enum evzmq_batching batching;
-    enum evzmq_full_policy when_full;
+    enum evzmq_batching batching; /**< how records are put together */
+    enum evzmq_full_policy when_full; /**< what a slow subscriber means */
     size_t batch_records; /**< a batch goes out when it has so many records */
     size_t batch_bytes; /**< the size of a frame, topic included, that a batch never exceeds: at
                            least 64 and less than 2 GiB. A larger record goes out alone. */

@@ -72,9 +72,13 @@ struct evzmq_requester_options {
                               message is accepted when none is held. */
 };
 
+/** The default of evzmq_requester_options::retry_ms. */
 #define EVZMQ_REQUESTER_RETRY_MS 1000u
+/** The default of evzmq_requester_options::retry_max_ms. */
 #define EVZMQ_REQUESTER_RETRY_MAX_MS 30000u
+/** The default of evzmq_requester_options::outstanding_max. */
 #define EVZMQ_REQUESTER_OUTSTANDING_DEFAULT 100000u
+/** The default of evzmq_requester_options::held_bytes_max. */
 #define EVZMQ_REQUESTER_HELD_BYTES_DEFAULT (64u * 1024u * 1024u)
 
 /**

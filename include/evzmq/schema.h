@@ -67,6 +67,7 @@
 #include <evzmq/base.h>
 #include <evzmq/codec.h>
 
+/** @cond */
 #ifdef __cplusplus
 /* Complete only for equal types, so that a member of another type does not compile. */
 extern "C++" {
@@ -78,6 +79,7 @@ template <typename Member> struct evzmq_same_type<Member, Member> {
 
 extern "C" {
 #endif
+/** @endcond */
 
 struct evzmq_message;
 struct evzmq_schema;
@@ -101,7 +103,7 @@ struct evzmq_str {
  * key of a map or inside such a key, and its extensions of type -1 are timestamps.
  *
  * Walk it with a struct evzmq_cursor, look one key up with evzmq_any_find() (both are in
- * <evzmq/cursor.h>), or decode it with the codec of evzmq_msgpack_codec_new():
+ * cursor.h), or decode it with the codec of evzmq_msgpack_codec_new():
  * `evzmq_codec_decode(tree, any.data, any.size, ...)`. To make one, pack a value with msgpack-c and
  * point to its bytes.
  */
@@ -116,7 +118,7 @@ struct evzmq_any {
  */
 struct evzmq_integer {
     uint64_t bits; /**< the value; when is_negative, as an int64_t in two's complement */
-    bool is_negative;
+    bool is_negative; /**< below 0 */
 };
 
 /**
@@ -132,11 +134,12 @@ struct evzmq_integer {
 /** Which of its alternatives a struct evzmq_choice holds. */
 enum evzmq_choice_kind {
     EVZMQ_CHOICE_NIL = 0, /**< nothing: nil where that is allowed, else the field's default */
-    EVZMQ_CHOICE_BOOL,
-    EVZMQ_CHOICE_INTEGER,
-    EVZMQ_CHOICE_FLOAT, /**< a float; without EVZMQ_CHOICE_INTEGER beside it an integer too */
-    EVZMQ_CHOICE_STR,
-    EVZMQ_CHOICE_BIN,
+    EVZMQ_CHOICE_BOOL, /**< in as.boolean */
+    EVZMQ_CHOICE_INTEGER, /**< in as.integer */
+    EVZMQ_CHOICE_FLOAT, /**< a float, in as.real; without EVZMQ_CHOICE_INTEGER beside it an integer
+                           too */
+    EVZMQ_CHOICE_STR, /**< in as.str */
+    EVZMQ_CHOICE_BIN, /**< in as.bin */
     EVZMQ_CHOICE_STR_ARRAY, /**< an array of strings, in as.strs */
     EVZMQ_CHOICE_LIST, /**< an array of anything, in as.any; excludes EVZMQ_CHOICE_STR_ARRAY */
     EVZMQ_CHOICE_MAP, /**< a map with str keys, in as.any */
@@ -150,14 +153,14 @@ enum evzmq_choice_kind {
 struct evzmq_choice {
     enum evzmq_choice_kind kind; /**< which member of `as` is valid */
     union {
-        bool boolean;
-        struct evzmq_integer integer;
-        double real;
-        struct evzmq_str str;
-        struct evzmq_bytes bin;
-        EVZMQ_ARRAY_OF(struct evzmq_str) strs;
-        struct evzmq_any any;
-    } as;
+        bool boolean; /**< EVZMQ_CHOICE_BOOL */
+        struct evzmq_integer integer; /**< EVZMQ_CHOICE_INTEGER */
+        double real; /**< EVZMQ_CHOICE_FLOAT */
+        struct evzmq_str str; /**< EVZMQ_CHOICE_STR */
+        struct evzmq_bytes bin; /**< EVZMQ_CHOICE_BIN */
+        EVZMQ_ARRAY_OF(struct evzmq_str) strs; /**< EVZMQ_CHOICE_STR_ARRAY */
+        struct evzmq_any any; /**< EVZMQ_CHOICE_LIST, EVZMQ_CHOICE_MAP */
+    } as; /**< the value */
 };
 
 /** One of several tagged records. Also the value of the codec of a union schema, both ways. */
@@ -216,7 +219,7 @@ struct evzmq_field {
     const char *name; /**< its key in a map */
     size_t offset; /**< of its member, in bytes */
     size_t size; /**< of its member, in bytes */
-    enum evzmq_kind kind;
+    enum evzmq_kind kind; /**< of its member */
     unsigned flags; /**< EVZMQ_REQUIRED, EVZMQ_NILABLE, EVZMQ_NILABLE_MEMBER */
     const void *default_value; /**< `size` bytes for the member of an absent field; NULL for the
                                   all-zero member (for spans: the kind's default) */
@@ -244,18 +247,19 @@ enum evzmq_layout {
 struct evzmq_schema {
     size_t size; /**< sizeof(struct evzmq_schema) */
     const char *name; /**< for messages to people */
-    enum evzmq_layout layout;
+    enum evzmq_layout layout; /**< its form on the wire */
     const char *tag; /**< the first element of the array; NULL for none */
     size_t record_size; /**< of the struct, in bytes */
     size_t absent_offset; /**< of its `uint64_t absent`, or EVZMQ_ABSENT_NONE */
     size_t field_size; /**< sizeof(struct evzmq_field) */
     const struct evzmq_field *fields; /**< NULL for a union */
-    size_t field_count;
+    size_t field_count; /**< of `fields` */
     const struct evzmq_schema *const *members; /**< of a union; each a tagged array */
-    size_t member_count;
+    size_t member_count; /**< of `members` */
 };
 
-/* The member types of the kinds. */
+/** @cond */
+/* What the macros below are made of. The member types of the kinds. */
 #define EVZMQ_TYPE_BOOL bool
 #define EVZMQ_TYPE_INT8 int8_t
 #define EVZMQ_TYPE_INT16 int16_t
@@ -312,6 +316,8 @@ struct evzmq_schema {
             default_value, schema, element, alternatives, count_max                                \
     }
 
+/** @endcond */
+
 /**
  * A field of a simple kind.
  *
@@ -360,7 +366,7 @@ struct evzmq_schema {
  * @param element         the struct's type of the elements
  * @param element_schema  pointer to its schema, not a union
  * @param member          EVZMQ_ARRAY_OF(element)
- * @param flags, count_max  as in EVZMQ_FIELD_ARRAY()
+ * @param flags,count_max  as in EVZMQ_FIELD_ARRAY()
  */
 #define EVZMQ_FIELD_RECORD_ARRAY(element, element_schema, record, member, flags, count_max)        \
     EVZMQ_FIELD_INIT(EVZMQ_KIND_ARRAY, record, member,                                             \
@@ -441,8 +447,9 @@ struct evzmq_schema {
             sizeof(struct evzmq_field), NULL, 0, members, sizeof(members) / sizeof((members)[0])   \
     }
 
-/** How deep the containers of a span may be nested by default, and at most. */
+/** How deep the containers of a span may be nested by default. */
 #define EVZMQ_SCHEMA_DEPTH_DEFAULT 512
+/** How deep that can be asked to be. */
 #define EVZMQ_SCHEMA_DEPTH_MAX 512
 /** How many bytes of structs and arrays one message may decode to by default. */
 #define EVZMQ_SCHEMA_MEMORY_DEFAULT (64u * 1024u * 1024u)

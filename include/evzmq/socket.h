@@ -96,7 +96,7 @@ enum evzmq_event_type {
 /** One event. Fields that the type does not speak of are 0. */
 struct evzmq_event {
     size_t size; /**< sizeof(struct evzmq_event) of the library that made it */
-    enum evzmq_event_type type;
+    enum evzmq_event_type type; /**< what happened */
     int error; /**< an errno value */
     enum evzmq_decode_kind kind; /**< of a decode error */
     size_t offset; /**< of a decode error: in the bytes of the last part, or of the packed frame */
@@ -167,12 +167,13 @@ struct evzmq_budget {
     size_t read_bytes; /**< bytes received */
     unsigned read_usec; /**< microseconds, callbacks included; looked at every few messages */
     size_t write_messages; /**< messages sent from the queue */
-    size_t write_bytes;
-    unsigned write_usec;
+    size_t write_bytes; /**< bytes sent from the queue */
+    unsigned write_usec; /**< microseconds for that */
 };
 
-/** The default limits of the output queue. */
+/** The default limit of the output queue, in messages. */
 #define EVZMQ_OUTPUT_MESSAGES_DEFAULT 1000u
+/** The default limit of the output queue, in bytes. */
 #define EVZMQ_OUTPUT_BYTES_DEFAULT (64u * 1024u * 1024u)
 
 /**
@@ -264,7 +265,7 @@ EVZMQ_API size_t evzmq_socket_get_queued(const struct evzmq_socket *socket, size
  *
  * Thread: loop. Callbacks: yes.
  *
- * @param events  EV_READ, EV_WRITE or both, from <event2/event.h>
+ * @param events  EV_READ, EV_WRITE or both, from `<event2/event.h>`
  * @return 0, or -1 with EINVAL (NULL or other bits), ENOTSUP (EV_READ on a PUSH or PUB socket),
  * ESHUTDOWN, ETERM, ENOTSOCK, ECHILD
  */
@@ -296,7 +297,7 @@ EVZMQ_API short evzmq_socket_get_enabled(const struct evzmq_socket *socket);
  *
  * @param codec  the socket takes a reference of its own; NULL for the raw codec
  * @return 0, or -1 with EINVAL, ENOTSUP (another codec than raw on STREAM; one that cannot pack or
- * unpack while the socket does: see <evzmq/packing.h>), ENOMEM (an open frame stays open), ETERM,
+ * unpack while the socket does: see packing.h), ENOMEM (an open frame stays open), ETERM,
  * ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_codec(struct evzmq_socket *socket, struct evzmq_codec *codec);
@@ -347,7 +348,7 @@ EVZMQ_API int evzmq_socket_priority_set(struct evzmq_socket *socket, int priorit
  *
  * Thread: loop. Callbacks: yes.
  *
- * @param read_timeout, write_timeout  NULL for none (the default)
+ * @param read_timeout,write_timeout  NULL for none (the default)
  * @return 0, or -1 with EINVAL (NULL socket, a negative or malformed time), ENOMEM, ETERM,
  * ENOTSOCK, ECHILD
  */
@@ -376,7 +377,7 @@ EVZMQ_API int evzmq_socket_set_budget(struct evzmq_socket *socket,
  *
  * Thread: loop. Callbacks: yes.
  *
- * @param messages, bytes  0 for the defaults, EVZMQ_OUTPUT_MESSAGES_DEFAULT and
+ * @param messages,bytes  0 for the defaults, EVZMQ_OUTPUT_MESSAGES_DEFAULT and
  * EVZMQ_OUTPUT_BYTES_DEFAULT; SIZE_MAX for no limit. What is queued already stays.
  * @return 0, or -1 with EINVAL, ETERM, ENOTSOCK, ECHILD
  */

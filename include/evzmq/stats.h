@@ -18,7 +18,7 @@ extern "C" {
 struct evzmq_socket;
 
 /** Counters since the socket was attached; gauges are marked so. Messages are whole multipart
- * messages; where frames are packed or unpacked (<evzmq/packing.h>) each record is one, with its
+ * messages; where frames are packed or unpacked (packing.h) each record is one, with its
  * own bytes, and what ends a broken frame counts as one more. */
 struct evzmq_socket_stats {
     size_t size; /**< set it to sizeof(struct evzmq_socket_stats) before the call */
@@ -26,15 +26,15 @@ struct evzmq_socket_stats {
     uint64_t messages_in; /**< received from libzmq, whatever became of them */
     uint64_t bytes_in; /**< of all their parts */
     uint64_t messages_out; /**< accepted by libzmq (handed over, not: received by a peer) */
-    uint64_t bytes_out;
+    uint64_t bytes_out; /**< of those, all their parts */
 
     uint64_t wakeups; /**< passes: the fd was readable, or the continuation timer fired */
     uint64_t wakeups_empty; /**< those that found nothing to receive, to send or to report */
     uint64_t budget_hits; /**< passes that stopped because a budget was spent */
     uint64_t
         continuations; /**< times the zero-delay timer was set to go on in the next loop turn */
-    uint64_t receive_eagains;
-    uint64_t send_eagains;
+    uint64_t receive_eagains; /**< receives that found nothing */
+    uint64_t send_eagains; /**< sends that ZeroMQ did not take */
     uint64_t
         spills; /**< messages larger than the receive buffer, delivered from memory of their own */
 
@@ -49,7 +49,7 @@ struct evzmq_socket_stats {
     uint64_t queue_messages; /**< gauge: in the output queue now */
     uint64_t queue_bytes; /**< gauge */
     uint64_t queue_messages_peak; /**< the largest the gauge has been */
-    uint64_t queue_bytes_peak;
+    uint64_t queue_bytes_peak; /**< likewise */
     uint64_t parked_peers; /**< gauge, ROUTER and STREAM: peers with queued messages */
 
     /** By enum evzmq_decode_kind. Last, because there may be more kinds one day. */

@@ -1,7 +1,7 @@
 /**
  * @file worker.h
  * The worker's side of a pool: receives requests, sends answers, says that it is ready and alive,
- * and ends when it is told to or when its main process is gone. The main side is <evzmq/pool.h>.
+ * and ends when it is told to or when its main process is gone. The main side is pool.h.
  *
  * A whole worker:
  *
@@ -68,7 +68,9 @@ struct evzmq_worker_options {
     size_t output_bytes; /**< evzmq_socket_set_output_limit() */
 };
 
+/** The default of evzmq_worker_options::disconnected_ms. */
 #define EVZMQ_WORKER_DISCONNECTED_MS 5000u
+/** The default of evzmq_worker_options::end_ms. */
 #define EVZMQ_WORKER_END_MS 2000u
 
 /** What happens to a worker. */
@@ -87,7 +89,7 @@ enum evzmq_worker_event_type {
 
 /** Why a worker is to end. */
 enum evzmq_worker_reason {
-    EVZMQ_WORKER_REASON_NONE = 0,
+    EVZMQ_WORKER_REASON_NONE = 0, /**< it is not */
     EVZMQ_WORKER_REASON_ASKED, /**< the pool is shut down; all its requests came before */
     EVZMQ_WORKER_REASON_MAIN_GONE, /**< the main process is gone, or its connection is */
     EVZMQ_WORKER_REASON_NOT_CONNECTED /**< it never got through to the main process */
@@ -96,8 +98,8 @@ enum evzmq_worker_reason {
 /** One event. Fields that the type does not speak of are 0. */
 struct evzmq_worker_event {
     size_t size; /**< sizeof(struct evzmq_worker_event) of the library that made it */
-    enum evzmq_worker_event_type type;
-    enum evzmq_worker_reason reason;
+    enum evzmq_worker_event_type type; /**< what happened */
+    enum evzmq_worker_reason reason; /**< of EVZMQ_WORKER_EVENT_END: why */
     int error; /**< an errno value */
     uint64_t unsent; /**< of EVZMQ_WORKER_EVENT_ENDED: answers that did not go out */
     struct evzmq_message *message; /**< lent until the callback returns */

@@ -92,9 +92,9 @@ packed_records_arrive_over() {
 }
 
 packed_against_bare_says_which_frames_are_best() {
-    bench --pack 65536,262144 --against bare --repeat 2 --chars 32 --types query --format json
+    bench --pack 65536,524288 --against bare --repeat 2 --chars 32 --types query --format json
     has 2 out '"mode":"throughput",.*"lost":0,.*"ratio":[0-9.]+,'
-    has 1 out '"mode":"best",.*"pack":[0-9]+,"ratio":[0-9.]+,"default_pack":262144,'
+    has 1 out '"mode":"best",.*"pack":[0-9]+,"ratio":[0-9.]+,"default_pack":524288,'
 }
 
 trees_are_unpacked_too() {
@@ -105,7 +105,8 @@ trees_are_unpacked_too() {
 packing_is_refused_where_it_means_nothing() {
     refuses 2 "--pack" "$echo_bench" --pack 65536 --codec raw
     refuses 2 "--pack" "$echo_bench" --pack 65536 --receive into,owned
-    refuses 2 "--pack" "$echo_bench" latency --pack 65536
+    refuses 2 "--pack" "$echo_bench" latency --pack 65536,131072
+    refuses 2 "--pack" "$echo_bench" idle --pack 65536
     refuses 2 "--pack" "$echo_bench" --pack 65536,-1
 }
 
@@ -151,6 +152,11 @@ latency_runs() {
     lines_have mode transport trips p50_us p90_us p99_us p999_us bare_p50_us ratio_p50
     has 1 out '"transport":"ipc"'
     has 1 out '"transport":"tcp"'
+}
+
+latency_is_measured_with_packing_too() {
+    bench latency --pack 65536 --transport ipc --seconds 0.1 --repeat 2 --format json
+    has 1 out '"transport":"ipc",.*"pack":65536,'
 }
 
 # MODE
@@ -222,6 +228,7 @@ claim zloop_is_compared_where_it_is_built_in
 claim a_chart_that_cannot_be_drawn_or_written_is_an_error
 claim idle_sockets_do_not_wake_up
 claim latency_runs
+claim latency_is_measured_with_packing_too
 claim the_codecs_alone_run decode
 claim the_codecs_alone_run encode
 claim fairness_runs

@@ -35,8 +35,9 @@ install_to() {
 # Copies the programs, receiver.c of the README among them, to the directory project.
 make_project() {
     cp -R "$here/project" project || fail "cannot copy the project"
-    awk '/^```c$/ { inside = 1; next } inside && /^```/ { exit } inside' "$root/README.md" \
-        >project/receiver.c
+    awk -v prefix=project/readme- -f "$root/cmake/snippets.awk" "$root/README.md"
+    mv project/readme-1.c project/receiver.c || fail "README.md has no program"
+    rm -f project/readme-*.c
     grep -q 'main(' project/receiver.c || fail "README.md does not begin with a program"
 }
 

@@ -130,3 +130,35 @@ void packed_read_sequence(struct probe *p, struct evzmq_message *message)
     assert_int_equal(packed_number(message), p->sequence);
     p->sequence++;
 }
+
+void packed_frame_add(struct packed_frame *frame, uint64_t number, size_t text_size)
+{
+    frame->at[frame->count++] = frame->size;
+    frame->size += packed_encode(number, text_size, frame->bytes + frame->size,
+                                 sizeof(frame->bytes) - frame->size);
+}
+
+struct packed_frame *packed_frame_new(uint64_t first, uint64_t count, size_t text_size)
+{
+    struct packed_frame *const frame = calloc(1, sizeof(*frame));
+    assert_non_null(frame);
+    for (uint64_t i = 0; i < count; i++) {
+        packed_frame_add(frame, first + i, text_size);
+    }
+    return frame;
+}
+
+void packed_send_frame(void *peer, uint64_t first, uint64_t count, size_t text_size)
+{
+    struct packed_frame *const frame = packed_frame_new(first, count, text_size);
+    peer_send(peer, frame->bytes, frame->size);
+    free(frame);
+}
+
+void packed_open_pair(struct fixture *f, enum transport transport, struct probe *p, void **out_push)
+{
+    void *pull = NULL;
+    peer_pair(f, transport, ZMQ_PULL, &pull, ZMQ_PUSH, out_push);
+    packed_attach(f, p, pull, 0);
+    assert_ok(evzmq_socket_set_unpacking(p->socket, 1));
+}
