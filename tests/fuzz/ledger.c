@@ -268,7 +268,7 @@ static void pass_over(struct ledger *ledger, const struct ledger_rules *rules, u
 size_t ledger_take_whole(struct ledger *ledger, const struct ledger_rules *rules,
                          const struct evzmq_bytes *parts, size_t count, uint64_t *unseen)
 {
-    size_t items;
+    size_t items = 0;
     while (ledger->at > 0 || (items = match_whole(ledger, parts, count)) == 0) {
         pass_over(ledger, rules, unseen);
     }
