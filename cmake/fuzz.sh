@@ -30,6 +30,8 @@ if ! command -v "$clang" >/dev/null; then
     exit 1
 fi
 sanitize=address,undefined,float-cast-overflow
+log=$root/build-fuzz/build.log
+mkdir -p "$root/build-fuzz" || exit 1
 for target in "$@"; do
     for program in "$target" "${target}_search"; do
         if ! build build-fuzz "$program" -DCMAKE_C_COMPILER="$clang" \

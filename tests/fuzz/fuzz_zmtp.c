@@ -16,10 +16,10 @@
  * not ours to catch: README.md of this directory says what is to be done with one.
  */
 #include <errno.h>
-#include <string.h>
-
 #include <signal.h>
+#include <string.h>
 #include <time.h>
+
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
