@@ -5,6 +5,10 @@
 #   - a file includes only files of its own layer and of lower ones (table below);
 #   - the codecs, layer 4, see neither sockets nor events, although they stand above them;
 #   - only loop.c calls event_*, evtimer_* and the like;
+#   - nothing calls what the library does without: event_active() and event_base_once(), which starve
+#     timers, event_base_get_running_event(), which may crash, msgpack_unpacker_* and
+#     msgpack_object_print*, which are not for what peers send, and whatever prints, exits or reads
+#     the environment;
 #   - what is marked pure knows neither libevent nor libzmq;
 #   - only evzmq/msgpack.h includes <msgpack.h>, and no public header includes <zmq.h>;
 #   - examples and behaviour tests include nothing of plugin/.
@@ -169,6 +173,14 @@ printf '%s' "$layers" | awk '
         }
     }
 
+    function calls_nothing_banned(text,    name) {
+        if (match(text, /(^|[^a-z0-9_])(event_active|event_base_once|event_base_get_running_event|msgpack_unpacker[a-z_]*|msgpack_object_print[a-z_]*|v?f?printf|v?dprintf|f?puts|f?putc|putchar|perror|syslog|_?exit|abort|(secure_)?getenv|setenv)[ \t]*\(/)) {
+            name = substr(text, RSTART, RLENGTH)
+            gsub(/[^a-z_]/, "", name)
+            bad("the library never calls " name "()")
+        }
+    }
+
     FILENAME == "-" {
         if (NF) {
             layer[$1] = $2
@@ -205,6 +217,7 @@ printf '%s' "$layers" | awk '
             includes_other(angled(text))
         } else {
             calls(text)
+            calls_nothing_banned(text)
         }
     }
     place == "include/evzmq/" && include {

@@ -1,12 +1,13 @@
 #!/bin/sh
 # Installs what is missing, with the system's package manager, asking nothing.
 #
-#   sh cmake/deps.sh [build | test | ci]
+#   sh cmake/deps.sh [build | test | ci | browser]
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
 # test:  these, cmocka and jansson
-# ci:    these and a C++ compiler, clang, clang-format, doxygen, valgrind, and the Python modules of
+# ci:    these and a C++ compiler, clang, clang-format, doxygen, gcovr, valgrind, and the Python modules of
 #        the peer in another language (not on macOS)
+# browser: Chromium, for the test of the gateway's page, which is skipped where there is none
 #
 # Does nothing where all is there. Needs root or a sudo that asks for no password, except with brew.
 set -u
@@ -16,11 +17,12 @@ case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
 test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
 ci)
-    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format doxygen valgrind"
+    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format doxygen gcovr valgrind"
     wanted="$wanted python-zmq python-msgpack"
     ;;
+browser) wanted="chromium" ;;
 *)
-    echo "usage: sh cmake/deps.sh [build | test | ci]" >&2
+    echo "usage: sh cmake/deps.sh [build | test | ci | browser]" >&2
     exit 2
     ;;
 esac
@@ -92,8 +94,10 @@ present() {
     clang) have clang ;;
     clang-format) have clang-format-14 || have clang-format ;;
     doxygen) have doxygen ;;
+    gcovr) have gcovr ;;
     python-zmq) python_knows zmq ;;
     python-msgpack) python_knows msgpack ;;
+    chromium) have chromium || have chromium-browser || have google-chrome ;;
     valgrind) valgrind -q true >/dev/null 2>&1 ;; # Without libc's symbols it does not start.
     esac
 }

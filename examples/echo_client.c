@@ -87,6 +87,8 @@ struct client {
     int ended; /* a loopbreak before the dispatch would be forgotten */
 };
 
+static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 static int complain(const char *format, ...)
 {
     va_list arguments;

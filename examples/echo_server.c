@@ -52,6 +52,8 @@ struct server {
     unsigned long long refused; /* clients that do not take their answers */
 };
 
+static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 static int complain(const char *format, ...)
 {
     va_list arguments;

@@ -187,10 +187,15 @@ static int start(struct gateway *gateway, const char *const *worker_argv)
     if (listen_raise_limit(&gateway->options) != 0) {
         return -1;
     }
+    const struct timeval timeout = {(time_t)gateway->options.timeout, 0};
     gateway->base = make_base();
     gateway->context = evzmq_context_new(1, NULL);
     if (gateway->base == NULL || gateway->context == NULL) {
         return complain("cannot make an event base (other than select) and a ZeroMQ context");
+    }
+    gateway->timeout = event_base_init_common_timeout(gateway->base, &timeout);
+    if (gateway->timeout == NULL) {
+        return complain("no memory");
     }
     if (listen_to_signals(gateway) != 0 || listen_start(gateway) != 0) {
         return -1;
@@ -243,11 +248,13 @@ int main(int argc, char **argv)
         return be_a_worker(argv[2]);
     }
     static struct gateway gateway;
-    const char *worker_argv[] = {own_path(argv[0]), WORKER_ARGUMENT, NULL};
     const int status = options_parse(argc, argv, &gateway.options);
     if (status >= 0) {
         return status;
     }
+    const char *program =
+        gateway.options.worker != NULL ? gateway.options.worker : own_path(argv[0]);
+    const char *worker_argv[] = {program, WORKER_ARGUMENT, NULL};
     const int result = start(&gateway, worker_argv);
     if (result == 0) {
         (void)event_base_dispatch(gateway.base);

@@ -50,6 +50,8 @@ static const char usage[] =
     "  --quiet         no line for each prompt, only the table\n"
     "  --help\n";
 
+static int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 static int complain(const char *format, ...)
 {
     va_list arguments;

@@ -192,6 +192,9 @@ void evzmq_publisher_setcb(struct evzmq_publisher *publisher, evzmq_publisher_wr
                            evzmq_subscription_cb subscription_cb, evzmq_publisher_event_cb event_cb,
                            void *arg)
 {
+    if (publisher == NULL) {
+        return;
+    }
     publisher->write_cb = write_cb;
     publisher->subscription_cb = subscription_cb;
     publisher->event_cb = event_cb;

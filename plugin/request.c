@@ -347,7 +347,11 @@ void evzmq__requester_detach(struct evzmq_requester *requester, int error)
     socket->type = requester->type_before;
     evzmq_socket_setcb(socket, NULL, NULL, NULL, NULL);
     (void)evzmq_socket_disable(socket, EV_READ);
-    if (is_alive(requester)) {
+    if (next_due(requester) == EVZMQ__REQUEST_NEVER) {
+        /* It is set for a request that has ended, and would keep the loop running until then. */
+        evzmq__timer_stop(requester->timer);
+        requester->armed_at = EVZMQ__REQUEST_NEVER;
+    } else if (is_alive(requester)) {
         (void)evzmq__requester_arm(requester);
     }
 }

@@ -156,6 +156,9 @@ static int check(const struct evzmq_subscriber *subscriber)
 void evzmq_subscriber_setcb(struct evzmq_subscriber *subscriber, evzmq_record_cb record_cb,
                             evzmq_subscriber_event_cb event_cb, void *arg)
 {
+    if (subscriber == NULL) {
+        return;
+    }
     subscriber->record_cb = record_cb;
     subscriber->event_cb = event_cb;
     subscriber->arg = arg;
@@ -180,8 +183,10 @@ int evzmq_subscriber_set_codec(struct evzmq_subscriber *subscriber, struct evzmq
 void evzmq_subscriber_set_topic_cb(struct evzmq_subscriber *subscriber, evzmq_topic_cb topic_cb,
                                    void *arg)
 {
-    subscriber->topic_cb = topic_cb;
-    subscriber->topic_arg = arg;
+    if (subscriber != NULL) {
+        subscriber->topic_cb = topic_cb;
+        subscriber->topic_arg = arg;
+    }
 }
 
 /* Checks a prefix and finds its size. Returns 0, or -1 with EINVAL. */

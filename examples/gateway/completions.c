@@ -9,6 +9,7 @@
  * have left; whoever gave it does not look at the exchange again.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,8 +23,9 @@
 #include "exchange.h"
 #include "json.h"
 
-/* <event2/http.h> has no name for it. */
+/* <event2/http.h> has no names for them. */
 #define BAD_GATEWAY 502
+#define GATEWAY_TIMEOUT 504
 
 static double seconds_now(void)
 {
@@ -67,12 +69,8 @@ static void start_stream(struct exchange *exchange)
     if (request->major < 1 || (request->major == 1 && request->minor < 1)) {
         (void)evhttp_remove_header(evhttp_request_get_input_headers(request), "Connection");
     }
-    (void)evhttp_add_header(headers, "Content-Type", "text/event-stream");
+    serve_headers(exchange->gateway, request, HTTP_OK, "text/event-stream");
     (void)evhttp_add_header(headers, "Cache-Control", "no-cache");
-    if (exchange->gateway->ending) {
-        (void)evhttp_add_header(headers, "Connection", "close");
-    }
-    exchange->gateway->counters.answers[HTTP_OK]++;
     exchange->started = true;
     evhttp_send_reply_start(request, HTTP_OK, NULL);
 }
@@ -163,9 +161,17 @@ static void answer_result(struct exchange *exchange, const struct evzmq_record_q
 
 /* To and from the workers. */
 
+static void hear(struct gateway *gateway, unsigned worker)
+{
+    (void)event_base_gettimeofday_cached(gateway->base, &gateway->loads[worker].heard);
+}
+
 static void asked(struct exchange *exchange, unsigned worker)
 {
     struct load *load = &exchange->gateway->loads[worker];
+    if (load->asked.count == 0) {
+        hear(exchange->gateway, worker);
+    }
     exchange->phase = PHASE_ASKED;
     exchange->worker = worker;
     exchange->place = ++load->sent;
@@ -257,7 +263,7 @@ static void ask(struct exchange *exchange, const struct question *question)
     char id[EXCHANGE_ID_SIZE];
     msgpack_sbuffer data;
     msgpack_sbuffer_init(&data);
-    if (question_pack(question, &data) != 0) {
+    if (question_pack(question, &data) != 0 || exchange_wait(exchange) != 0) {
         msgpack_sbuffer_destroy(&data);
         answer_error(exchange, HTTP_INTERNAL, "no_memory", "out of memory");
         return;
@@ -340,6 +346,7 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     const struct evzmq_record_stream_chunk *chunk = record;
     const struct evzmq_record_query_result *result = record;
     (void)pool;
+    hear(gateway, worker);
     if (record == NULL) {
         gateway->counters.bad_answers++;
         return;
@@ -350,9 +357,51 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     } else if (!is_chunk) {
         answer_result(exchange, result, message);
     } else if (exchange->streams) {
+        (void)exchange_wait(exchange); /* for the next one; without memory the old time holds */
         (void)answer_chunk(exchange, chunk);
+    } else {
+        gateway->counters.bad_answers++;
     }
     pump(gateway);
+}
+
+/* Whether a worker has said nothing for as long as a request may take. A request that waited for it
+ * may be overdue soon after it got it, which says nothing about the worker. */
+static bool is_silent(const struct gateway *gateway, const struct load *load)
+{
+    struct timeval now = {0, 0};
+    struct timeval silence;
+    (void)event_base_gettimeofday_cached(gateway->base, &now);
+    evutil_timersub(&now, &load->heard, &silence);
+    return silence.tv_sec >= (time_t)gateway->options.timeout;
+}
+
+/* A worker that leaves requests without an answer gets no more once they are as many as it may
+ * have: it would be up and do nothing for ever. When nobody waits for any of them it is killed, and
+ * another one started. */
+static void end_stuck_workers(const struct gateway *gateway)
+{
+    for (unsigned worker = 0; worker < gateway->options.workers; worker++) {
+        struct evzmq_pool_worker_stats stats = {.size = sizeof(stats)};
+        struct load *load = &gateway->loads[worker];
+        if (load->asked.count == 0 && is_silent(gateway, load) &&
+            evzmq_pool_get_worker_stats(gateway->pool, worker, &stats) == 0 &&
+            stats.state == EVZMQ_POOL_UP && stats.pid > 0 && stats.pid != load->given_up &&
+            stats.unanswered + stats.queued >= REQUESTS_PER_WORKER) {
+            (void)complain("worker %u leaves %llu requests unanswered", worker,
+                           (unsigned long long)(stats.unanswered + stats.queued));
+            load->given_up = stats.pid;
+            (void)kill((pid_t)stats.pid, SIGKILL);
+        }
+    }
+}
+
+void completions_overdue(struct exchange *exchange)
+{
+    struct gateway *gateway = exchange->gateway;
+    gateway->counters.timed_out++;
+    answer_failed(exchange, GATEWAY_TIMEOUT, "timeout", "no answer came in time");
+    end_stuck_workers(gateway);
 }
 
 /* A worker is lost, and with it what it had. Requests that its socket still holds go to the process
@@ -385,11 +434,17 @@ void completions_event(struct evzmq_pool *pool, const struct evzmq_pool_event *e
         break;
     case EVZMQ_POOL_EVENT_BAD_ANSWER:
         gateway->counters.bad_answers++;
+        if (event->worker < gateway->options.workers) {
+            hear(gateway, event->worker);
+        }
         break;
     case EVZMQ_POOL_EVENT_ERROR:
         (void)complain("%s", evzmq_strerror(event->error));
         break;
     case EVZMQ_POOL_EVENT_READY:
+        hear(gateway, event->worker);
+        gateway->loads[event->worker].given_up = 0;
+        break;
     case EVZMQ_POOL_EVENT_WRITABLE:
     default:
         break;

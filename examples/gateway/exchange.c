@@ -21,6 +21,13 @@
 
 #include <event2/bufferevent.h>
 
+static void on_due(evutil_socket_t fd, short events, void *arg)
+{
+    (void)fd;
+    (void)events;
+    completions_overdue(arg);
+}
+
 static struct exchange *make_room(struct gateway *gateway)
 {
     struct exchange_table *table = &gateway->exchanges;
@@ -34,17 +41,23 @@ static struct exchange *make_room(struct gateway *gateway)
         table->capacity = capacity;
     }
     struct exchange *exchange = calloc(1, sizeof(*exchange));
-    if (exchange != NULL) {
-        exchange->index = table->count;
-        table->all[table->count++] = exchange;
+    if (exchange == NULL) {
+        return NULL;
     }
+    exchange->due = evtimer_new(gateway->base, on_due, exchange);
+    if (exchange->due == NULL) {
+        free(exchange);
+        return NULL;
+    }
+    exchange->index = table->count;
+    table->all[table->count++] = exchange;
     return exchange;
 }
 
 /* Reading times out while nothing is to be read; writing does not. */
 static void set_timeouts(const struct exchange *exchange, bool reading)
 {
-    const struct timeval timeout = {(time_t)exchange->gateway->options.timeout, 0};
+    const struct timeval timeout = {(time_t)exchange->gateway->options.idle_timeout, 0};
     (void)bufferevent_set_timeouts(evhttp_connection_get_bufferevent(exchange->connection),
                                    reading ? &timeout : NULL, &timeout);
 }
@@ -54,6 +67,7 @@ static void end(struct exchange *exchange)
     struct gateway *gateway = exchange->gateway;
     struct exchange_table *table = &gateway->exchanges;
     exchange_remove(exchange);
+    (void)event_del(exchange->due);
     evzmq_message_free(exchange->message);
     exchange->message = NULL;
     exchange->phase = PHASE_FREE;
@@ -116,6 +130,7 @@ struct exchange *exchange_begin(struct gateway *gateway, struct evhttp_request *
     }
     *exchange = (struct exchange){.gateway = gateway,
                                   .index = exchange->index,
+                                  .due = exchange->due,
                                   .number = ++table->number,
                                   .phase = PHASE_WAITING,
                                   .streams = streams,
@@ -125,6 +140,11 @@ struct exchange *exchange_begin(struct gateway *gateway, struct evhttp_request *
     gateway->counters.exchanges++;
     watch_close(exchange);
     return exchange;
+}
+
+int exchange_wait(struct exchange *exchange)
+{
+    return event_add(exchange->due, exchange->gateway->timeout);
 }
 
 struct evzmq_str exchange_id(const struct exchange *exchange, char out[EXCHANGE_ID_SIZE])
@@ -184,6 +204,7 @@ void exchange_remove(struct exchange *exchange)
 void exchange_sending(struct exchange *exchange)
 {
     exchange_remove(exchange);
+    (void)event_del(exchange->due);
     exchange->phase = PHASE_SENDING;
     evhttp_request_set_on_complete_cb(exchange->request, on_sent, exchange);
 }
@@ -191,6 +212,7 @@ void exchange_sending(struct exchange *exchange)
 void exchange_clear(struct gateway *gateway)
 {
     for (size_t i = 0; i < gateway->exchanges.count; i++) {
+        event_free(gateway->exchanges.all[i]->due);
         free(gateway->exchanges.all[i]);
     }
     free(gateway->exchanges.all);

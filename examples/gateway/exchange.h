@@ -24,6 +24,7 @@ struct exchange {
     struct evhttp_request *request;
     struct evhttp_connection *connection;
 
+    struct event *due; /* when it has waited too long; the slot's, kept for the next exchange */
     struct evzmq_message *message; /* while it waits */
     unsigned worker; /* once asked */
     uint64_t place; /* the how-manieth request of its worker it is */
@@ -39,6 +40,9 @@ struct exchange {
  * without memory. */
 struct exchange *exchange_begin(struct gateway *gateway, struct evhttp_request *request,
                                 bool streams);
+
+/* Waits, for so long as the options say, from now on. Returns 0, or -1 without memory. */
+int exchange_wait(struct exchange *exchange);
 
 /* Writes the id that workers and the client know it by. */
 struct evzmq_str exchange_id(const struct exchange *exchange, char out[EXCHANGE_ID_SIZE]);

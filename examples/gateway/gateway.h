@@ -1,10 +1,15 @@
 /*
  * What the parts of the gateway's main process share.
  *
- *     http_gateway.c  start and end            serve.c       routes, plain replies, the page
- *     listen.c        connections              completions.c requests to workers, answers to
- * clients exchange.c      what is under way        metrics.c     counters as text json.c JSON and
- * records         completion.c  the worker's work
+ *     http_gateway.c  start and end
+ *     options.c       the command line
+ *     listen.c        connections
+ *     serve.c         routes, plain replies; page.c is the page
+ *     completions.c   requests to workers, answers to clients
+ *     exchange.c      what is under way
+ *     metrics.c       counters as text
+ *     json.c          JSON and records
+ *     worker.c        the worker; completion.c is its work
  *
  * A request of a client is an exchange from its arrival until its answer has been written or its
  * connection is gone. Workers know it by an id, not by a pointer, so that an answer that comes when
@@ -52,6 +57,8 @@ struct exchange_table {
 struct load {
     struct exchange_list asked;
     uint64_t sent; /* requests that its socket accepted, over all its starts */
+    struct timeval heard; /* when it answered last, or began to have something to answer */
+    long given_up; /* the process that was killed because it answers nothing any more */
 };
 
 #define CODES_MAX 600
@@ -64,6 +71,7 @@ struct counters {
     uint64_t streams_broken; /* that ended with an error after their begin */
     uint64_t clients_gone; /* that left before their answer was complete */
     uint64_t clients_too_slow;
+    uint64_t timed_out; /* requests, and streams, that waited too long for a worker */
     uint64_t late_answers; /* from workers, to requests that nobody waits for any more */
     uint64_t queue_full;
     uint64_t lost; /* requests that were lost with their worker */
@@ -88,6 +96,7 @@ struct gateway {
     struct exchange_list waiting; /* for a worker */
     size_t waiting_bytes;
     struct load *loads; /* by worker */
+    const struct timeval *timeout; /* options.timeout, as the base keeps it for many timers */
 
     struct counters counters;
     struct event *signals[2];
@@ -108,6 +117,9 @@ int listen_raise_limit(const struct options *options);
 
 /* Takes a request that has arrived. */
 void serve_request(struct evhttp_request *request, void *gateway);
+/* Adds the headers that all answers have, and counts one. */
+void serve_headers(struct gateway *gateway, struct evhttp_request *request, int code,
+                   const char *type);
 /* Answers a request that is no exchange, or one that was never sent to a worker. Takes nothing:
  * body may be NULL and stays the caller's. */
 void serve_reply(struct gateway *gateway, struct evhttp_request *request, int code,
@@ -122,6 +134,8 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
                         void *gateway);
 void completions_event(struct evzmq_pool *pool, const struct evzmq_pool_event *event,
                        void *gateway);
+/* An exchange has waited too long. */
+void completions_overdue(struct exchange *exchange);
 
 void metrics_add(const struct gateway *gateway, struct evbuffer *out);
 

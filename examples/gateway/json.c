@@ -44,7 +44,7 @@ int question_read(const void *body, size_t size, struct question *out,
 {
     json_error_t fault;
     const char *words = NULL;
-    json_t *root = json_loadb(size > 0 ? body : "", size, 0, &fault);
+    json_t *root = json_loadb(size > 0 ? body : "", size, JSON_ALLOW_NUL, &fault);
     const json_t *prompt = json_object_get(root, "prompt");
     const json_t *stream = json_object_get(root, "stream");
     if (root == NULL) {

@@ -115,7 +115,7 @@ static struct bufferevent *on_connection(struct event_base *base, void *arg)
 
 static int make_http(struct gateway *gateway)
 {
-    const struct timeval timeout = {(time_t)gateway->options.timeout, 0};
+    const struct timeval timeout = {(time_t)gateway->options.idle_timeout, 0};
     gateway->http = evhttp_new(gateway->base);
     gateway->accept_again = evtimer_new(gateway->base, on_accept_again, gateway);
     if (gateway->http == NULL || gateway->accept_again == NULL) {

@@ -40,6 +40,7 @@ static const struct family own_families[] = {
     OWN(streams_broken, "Streams that ended with an error."),
     OWN(clients_gone, "Clients that left before their answer was complete."),
     OWN(clients_too_slow, "Clients dropped because they did not read their stream."),
+    OWN(timed_out, "Requests and streams that waited too long for a worker."),
     OWN(late_answers, "Answers of workers that nobody waited for any more."),
     OWN(queue_full, "Requests refused because too many waited for a worker."),
     OWN(lost, "Requests lost with the worker that had them."),

@@ -10,6 +10,8 @@
 
 #include <evzmq/pool.h>
 
+#include "worker.h"
+
 static const char usage[] =
     "usage: http_gateway [OPTION]...\n"
     "\n"
@@ -32,9 +34,14 @@ static const char usage[] =
     "                        many; default 2048\n"
     "  --body-max BYTES      larger bodies are refused with 413; default 1048576\n"
     "  --client-buffer BYTES a client of a stream that lets more wait is dropped; default 1048576\n"
-    "  --timeout S           an idle connection is closed after so many seconds; default 60\n"
+    "  --timeout S           a request without its answer after so many seconds gets 504, and a\n"
+    "                        stream without its next piece an error; default 60\n"
+    "  --idle-timeout S      an idle connection is closed after so many seconds; default 60\n"
     "  --grace S             how long clients may take to get their answers at the end; default "
     "10\n"
+    "  --worker PROGRAM      what is started as a worker, with " WORKER_ARGUMENT
+    " and a connection\n"
+    "                        string; default: this program itself\n"
     "  --direct              no workers: answers in the process itself, to compare with\n"
     "  --help\n"
     "\n"
@@ -82,7 +89,18 @@ static unsigned cores(void)
 }
 
 /* The options with numbers; getopt_long() gives their place in this table. */
-enum { PORT, WORKERS, QUEUE, CONNECTIONS, BODY_MAX, CLIENT_BUFFER, TIMEOUT, GRACE, NUMBERS };
+enum {
+    PORT,
+    WORKERS,
+    QUEUE,
+    CONNECTIONS,
+    BODY_MAX,
+    CLIENT_BUFFER,
+    TIMEOUT,
+    IDLE_TIMEOUT,
+    GRACE,
+    NUMBERS
+};
 
 #define BYTES_MAX (1ul << 30)
 #define SECONDS_MAX 86400ul
@@ -95,12 +113,13 @@ static const struct number numbers[NUMBERS] = {
     [BODY_MAX] = {"body-max", 1, BYTES_MAX},
     [CLIENT_BUFFER] = {"client-buffer", 1, BYTES_MAX},
     [TIMEOUT] = {"timeout", 1, SECONDS_MAX},
+    [IDLE_TIMEOUT] = {"idle-timeout", 1, SECONDS_MAX},
     [GRACE] = {"grace", 0, SECONDS_MAX},
 };
 
 int options_parse(int argc, char **argv, struct options *out)
 {
-    enum { ADDRESS = NUMBERS, DIRECT, HELP };
+    enum { ADDRESS = NUMBERS, WORKER, DIRECT, HELP };
     static const struct option options[] = {
         {"port", required_argument, NULL, PORT},
         {"workers", required_argument, NULL, WORKERS},
@@ -109,13 +128,15 @@ int options_parse(int argc, char **argv, struct options *out)
         {"body-max", required_argument, NULL, BODY_MAX},
         {"client-buffer", required_argument, NULL, CLIENT_BUFFER},
         {"timeout", required_argument, NULL, TIMEOUT},
+        {"idle-timeout", required_argument, NULL, IDLE_TIMEOUT},
         {"grace", required_argument, NULL, GRACE},
         {"address", required_argument, NULL, ADDRESS},
+        {"worker", required_argument, NULL, WORKER},
         {"direct", no_argument, NULL, DIRECT},
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
-    unsigned long values[NUMBERS] = {8080, cores(), 4096, 2048, 1ul << 20, 1ul << 20, 60, 10};
+    unsigned long values[NUMBERS] = {8080, cores(), 4096, 2048, 1ul << 20, 1ul << 20, 60, 60, 10};
     *out = (struct options){.address = "127.0.0.1"};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option >= 0 && option < NUMBERS) {
@@ -124,6 +145,8 @@ int options_parse(int argc, char **argv, struct options *out)
             }
         } else if (option == ADDRESS) {
             out->address = optarg;
+        } else if (option == WORKER) {
+            out->worker = optarg;
         } else if (option == DIRECT) {
             out->direct = true;
         } else if (option == HELP) {
@@ -144,6 +167,7 @@ int options_parse(int argc, char **argv, struct options *out)
     out->body_max = values[BODY_MAX];
     out->client_buffer = values[CLIENT_BUFFER];
     out->timeout = values[TIMEOUT];
+    out->idle_timeout = values[IDLE_TIMEOUT];
     out->grace = values[GRACE];
     return -1;
 }

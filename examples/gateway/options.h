@@ -15,9 +15,11 @@ struct options {
     unsigned long connections;
     unsigned long body_max; /* bytes of a request's body */
     unsigned long client_buffer; /* bytes that wait for a client that does not read */
-    unsigned long timeout; /* seconds */
+    unsigned long timeout; /* seconds until a worker's answer */
+    unsigned long idle_timeout; /* seconds */
     unsigned long grace; /* seconds */
     bool direct;
+    const char *worker; /* the program of the workers; NULL: this one */
 };
 
 /* Returns -1 to go on, or an exit status: all was said then. */

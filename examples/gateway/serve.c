@@ -9,41 +9,54 @@
 #include "gateway.h"
 #include "json.h"
 
-#define HTTP_PAYLOAD "application/json"
+#define JSON_TYPE "application/json"
 
-static bool is_head(const struct evhttp_request *request)
+/* Whether what follows a request might be taken for the next one and is not: evhttp reads no body
+ * of HEAD and TRACE, goes by the first of several lengths, and by none whose name a blank follows.
+ */
+static bool is_last_request(struct evhttp_request *request)
 {
-    return evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
+    const unsigned unread = EVHTTP_REQ_HEAD | EVHTTP_REQ_TRACE;
+    const bool is_read = ((unsigned)evhttp_request_get_command(request) & unread) == 0;
+    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
+    unsigned bodies = 0;
+    for (const struct evkeyval *header = headers->tqh_first; header != NULL;
+         header = header->next.tqe_next) {
+        if (strpbrk(header->key, " \t") != NULL) {
+            return true;
+        }
+        bodies += evutil_ascii_strcasecmp(header->key, "Content-Length") == 0 ||
+                  evutil_ascii_strcasecmp(header->key, "Transfer-Encoding") == 0;
+    }
+    return bodies > (is_read ? 1 : 0);
 }
 
-/* evhttp does not read the body of a HEAD request. It must not be taken for the next request. */
-static bool has_body(struct evhttp_request *request)
+void serve_headers(struct gateway *gateway, struct evhttp_request *request, int code,
+                   const char *type)
 {
-    const struct evkeyvalq *headers = evhttp_request_get_input_headers(request);
-    return evhttp_find_header(headers, "Content-Length") != NULL ||
-           evhttp_find_header(headers, "Transfer-Encoding") != NULL;
+    struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
+    (void)evhttp_add_header(headers, "Content-Type", type);
+    if (gateway->ending || is_last_request(request)) {
+        (void)evhttp_remove_header(headers, "Connection");
+        (void)evhttp_add_header(headers, "Connection", "close");
+    }
+    gateway->counters.answers[code]++;
 }
 
 void serve_reply(struct gateway *gateway, struct evhttp_request *request, int code,
                  const char *type, struct evbuffer *body)
 {
     struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
-    (void)evhttp_add_header(headers, "Content-Type", type);
-    if (gateway->ending) {
-        (void)evhttp_remove_header(headers, "Connection");
-        (void)evhttp_add_header(headers, "Connection", "close");
-    }
-    gateway->counters.answers[code]++;
-    if (is_head(request) && has_body(request)) {
-        (void)evhttp_remove_header(headers, "Connection");
-        (void)evhttp_add_header(headers, "Connection", "close");
-    }
-    if (is_head(request) && body != NULL) {
-        /* evhttp would send the body after the headers. */
+    serve_headers(gateway, request, code, type);
+    const enum evhttp_cmd_type method = evhttp_request_get_command(request);
+    if ((method == EVHTTP_REQ_HEAD || method == EVHTTP_REQ_CONNECT) && body != NULL) {
+        /* evhttp adds none to these answers. */
         char length[24];
         (void)evutil_snprintf(length, sizeof(length), "%zu", evbuffer_get_length(body));
         (void)evhttp_add_header(headers, "Content-Length", length);
-        body = NULL;
+    }
+    if (method == EVHTTP_REQ_HEAD) {
+        body = NULL; /* It would be sent after the headers. */
     }
     evhttp_send_reply(request, code, NULL, body);
 }
@@ -59,7 +72,7 @@ void serve_error(struct gateway *gateway, struct evhttp_request *request, int co
     if (body != NULL) {
         json_add_error(body, type, message);
     }
-    serve_reply(gateway, request, code, HTTP_PAYLOAD, body);
+    serve_reply(gateway, request, code, JSON_TYPE, body);
     if (body != NULL) {
         evbuffer_free(body);
     }
@@ -82,7 +95,7 @@ static void serve_health(struct gateway *gateway, struct evhttp_request *request
         if (body != NULL) {
             (void)evbuffer_add_printf(body, "{\"status\":\"ok\",\"workers\":%u}\n", up);
         }
-        serve_reply(gateway, request, HTTP_OK, HTTP_PAYLOAD, body);
+        serve_reply(gateway, request, HTTP_OK, JSON_TYPE, body);
     }
     if (body != NULL) {
         evbuffer_free(body);
@@ -135,7 +148,6 @@ static void refuse_method(struct gateway *gateway, struct evhttp_request *reques
 {
     struct evkeyvalq *headers = evhttp_request_get_output_headers(request);
     (void)evhttp_add_header(headers, "Allow", route->allow);
-    /* evhttp does not read the body of some methods. It must not be taken for the next request. */
     (void)evhttp_add_header(headers, "Connection", "close");
     serve_error(gateway, request, HTTP_BADMETHOD, "method_not_allowed",
                 "this path has other methods: see Allow");

@@ -66,7 +66,8 @@ EVZMQ_API const char *evzmq_strerror(int error);
 /**
  * Replaces the functions this library allocates with, as event_set_mem_functions() does for
  * libevent. It governs the library's own memory only: libzmq always uses malloc, libevent has its
- * own hook.
+ * own hook. Where these three fail the call that needed memory fails with ENOMEM and changes
+ * nothing; libzmq itself aborts the process where malloc fails.
  *
  * Thread: any, but before any other call of this library. Callbacks: no.
  *

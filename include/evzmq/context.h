@@ -11,6 +11,38 @@
  * The first ipc endpoint makes the directory; a context that is used for tcp only makes none. The
  * library reads no environment variable.
  *
+ * What remains. These things libzmq 4.3.4 does whoever calls it, so that a program that lets in
+ * peers it does not trust must be ready for its own end:
+ *
+ * - A message whose last part never comes is held in memory, part after part. ZMQ_MAXMSGSIZE
+ *   looks at each part alone, the high water marks count whole messages,
+ *   evzmq_socket_set_max_message() sees a message when it is complete, and no event tells: one
+ *   peer filled 1.4 GiB in 6 seconds.
+ * - Errors of accept(2). An ipc listener aborts the process on EMFILE, ENOMEM, ENOBUFS and
+ *   EPERM, a tcp listener on EPERM. EVZMQ_CONTEXT_DESCRIPTORS_RESERVE is looked at when
+ *   something is made; afterwards peers use up descriptors. A program that asks
+ *   evzmq_context_check_descriptors() at each EVZMQ_MONITOR_ACCEPTED (<evzmq/monitor.h>), and
+ *   closes the listening socket when that warns, is safe from peers that are no faster than
+ *   its loop: the connections that a listener accepted end with it (so they do at
+ *   zmq_unbind(3)), and good peers come again when the endpoint is bound anew.
+ * - A ROUTER, REP, PUB or XPUB that connects aborts the process (zmtp_engine.cpp, lines 446
+ *   and 463) when its server speaks ZMTP 1 or 2 (for PUB and XPUB: 1), fills the pipe to the
+ *   high water mark, and has it connect anew. ZMQ_ZAP_DOMAIN set to anything before bind and
+ *   connect has libzmq refuse peers of these protocols, which ZMTP 3 replaced in 2013. It
+ *   costs nothing else as long as nobody answers at inproc://zeromq.zap.01.
+ * - A ROUTER or REP that connected over inproc while nobody was bound there, and was
+ *   disconnected (zmq_disconnect(3)), aborts the process (pipe.cpp, line 87) when somebody
+ *   binds that name.
+ * - A linger that runs out among multipart messages: see EVZMQ_OPT_CLOSE_ON_FREE.
+ * - There is no authentication in this library yet: whoever can reach an endpoint can connect,
+ *   and be such a peer.
+ *
+ * The means against all of it: let in only who may cost the process its life (ipc endpoints in
+ * the private directory, which are this user's alone, or tcp that others cannot reach); bound
+ * the memory of the process (a memory cgroup, or RLIMIT_DATA of setrlimit(2)), so that the
+ * machine outlives it; and have somebody start it again: a supervisor, or a pool for its workers
+ * (evzmq_pool_options::restarts_max).
+ *
  * Of every call of this header: Thread: one at a time, that of the context's sockets. Callbacks:
  * yes. Nothing in a context is locked: for inproc between threads let each thread have a context
  * made with evzmq_context_new_with() from the same ZeroMQ context.
@@ -45,7 +77,9 @@ struct evzmq_context;
 #define EVZMQ_CONTEXT_MESSAGE_BYTES_MAX_DEFAULT (64 * 1024 * 1024)
 
 /** ZMQ_SNDHWM and ZMQ_RCVHWM, messages for each peer. libzmq's own value, set so that it does not
- * change under a program; its 0 is no limit at all. They count messages, not bytes. */
+ * change under a program; its 0 is no limit at all. They count messages, not bytes. Over inproc the
+ * marks of both sides add up, and a sender that met its mark goes on when half of it was read: no
+ * program should count on an exact number. */
 #define EVZMQ_CONTEXT_HIGH_WATER_MARK_DEFAULT 1000
 
 /** ZMQ_HANDSHAKE_IVL, milliseconds. libzmq's 30 s let whoever connects and says nothing hold a file
@@ -54,7 +88,12 @@ struct evzmq_context;
 
 /** ZMQ_HEARTBEAT_IVL, milliseconds, for tcp only. Without heartbeats a half-open connection takes
  * messages and tells nobody. An ipc connection cannot be half-open, and would lose messages when a
- * stopped process is taken for a dead one. */
+ * stopped process is taken for a dead one.
+ *
+ * Heartbeats come from libzmq's threads: they say that a process and its machine are there, not
+ * that its event loop runs. Whether a program does its work only messages of its own can tell, as a
+ * pool's workers send them (evzmq_pool_options::silence_ms), or requests with a deadline
+ * (<evzmq/request.h>). */
 #define EVZMQ_CONTEXT_HEARTBEAT_MS_DEFAULT 2000
 
 /** ZMQ_HEARTBEAT_TIMEOUT and ZMQ_HEARTBEAT_TTL, milliseconds, for tcp only: how long either side

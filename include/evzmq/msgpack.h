@@ -49,6 +49,9 @@ struct evzmq_msgpack_limits {
  * keys are kept, in order. Encoding uses the shortest form of everything, as msgpack_pack_object()
  * does.
  *
+ * Nothing of this library prints a tree. msgpack_object_print_buffer() of msgpack-c does, and cuts
+ * off what does not fit: a single double may take 317 characters.
+ *
  * Thread: any. Callbacks: yes.
  *
  * @param limits  NULL for the defaults

@@ -39,6 +39,16 @@
  * size and count for the high water mark alone. So do all frames of PUB and XPUB, which must not
  * wait for their slowest subscriber: set ZMQ_SNDHWM there with the size of a frame in mind.
  *
+ * Topics
+ *
+ * On PUB and XPUB libzmq compares a subscription with the first bytes of a message, which are those
+ * of the frame's first record. A frame whose first record matches is received whole, with records
+ * that were not asked for; one whose first record does not match is not received, whatever else is
+ * in it; and a frame is dropped as a whole for a subscriber that does not keep up. So pack for
+ * subscribers to everything, or where all records of a socket begin alike; <evzmq/pubsub.h> has
+ * batches that keep to topics. A topic in a part of its own, as some publishers send it, is not
+ * packed, and each record that is unpacked behind it comes with it.
+ *
  * Memory of frames is recycled; beyond what may be in flight it is given back. libzmq releases it
  * on its I/O threads, also after the socket and the event base are gone: with
  * evzmq_set_mem_functions() the free function is called there.
@@ -109,9 +119,7 @@ struct evzmq_socket;
  * @return 0, or -1 with EINVAL, ENOTSUP (a type of socket that does not send; REQ and REP, where
  * one request has one reply; ROUTER and STREAM, where each message names its peer; XSUB, whose
  * messages are subscriptions; a codec that does not encode or has no decode_prefix method), ENOMEM,
- * EMFILE or ENFILE (it needs a descriptor), ESHUTDOWN, ETERM, ENOTSOCK, ECHILD. On PUB and XPUB a
- * subscription is compared with the first bytes of a frame, that is of its first record: pack for
- * subscribers to everything only.
+ * EMFILE or ENFILE (it needs a descriptor), ESHUTDOWN, ETERM, ENOTSOCK, ECHILD
  */
 EVZMQ_API int evzmq_socket_set_packing(struct evzmq_socket *socket, size_t bytes_max,
                                        unsigned delay_usec);

@@ -188,10 +188,12 @@ struct evzmq_budget {
  *
  * Thread: the one that will run the base (or any, before the base runs). Callbacks: yes.
  *
- * @param base        the event base; must outlive the socket
+ * @param base        the event base; must outlive the socket. libevent tells nobody when a base is
+ * freed: the free of a socket that is still on it then uses freed memory.
  * @param zmq_socket  a socket of any ordinary type, made by the caller with zmq_socket(3); only
  * this library may use it until the free. With EVZMQ_OPT_CLOSE_ON_FREE it belongs to the result, on
- * success.
+ * success. Closing it meanwhile is a bug as freeing it twice would be: libzmq frees it, and whether
+ * a later call finds ENOTSOCK there is luck.
  * @param options     a set of ::evzmq_options
  * @return a socket that the caller must free; or NULL with EINVAL (NULL, unknown options), EBUSY
  * (the ZeroMQ socket is attached already), ENOTSUP (a draft type, which has no ZMQ_FD), ENOTSOCK or
@@ -315,7 +317,11 @@ EVZMQ_API int evzmq_socket_set_receive_mode(struct evzmq_socket *socket,
 /**
  * Limits the size of received messages. Everything around a dropped message is delivered. The limit
  * acts once libzmq has the message in memory; ZMQ_MAXMSGSIZE of zmq_setsockopt(3), set before bind
- * or connect, acts earlier, for each part, and disconnects the peer.
+ * or connect, acts earlier, for each part, and disconnects the peer. Sockets of an evzmq_context
+ * have it set. libzmq's own default is no limit, with which nine bytes of a peer reserve whatever
+ * memory they announce.
+ *
+ * Neither bounds a message whose last part never comes: see "What remains" in <evzmq/context.h>.
  *
  * On REP a dropped request is answered with an empty reply unless the event callback answers it.
  *

@@ -298,24 +298,6 @@ static void a_tcp_peer_that_does_not_answer_heartbeats_loses_its_connection(void
     assert_ok(evzmq_context_free(context));
 }
 
-static void a_peer_that_announces_eight_gigabytes_is_disconnected_at_once(void **state)
-{
-    static const unsigned char header[] = {0x02, 0, 0, 0, 2, 0, 0, 0, 0};
-    const struct evzmq_context_limits limits = {.size = sizeof limits,
-                                                .heartbeat_ms = EVZMQ_CONTEXT_NONE};
-    struct evzmq_context *const context = context_with(&limits);
-    void *const pull = evzmq_context_socket(context, ZMQ_PULL);
-    const int s = connect_raw(context, pull);
-
-    (void)state;
-    handshake(s);
-    assert_int_equal(write(s, header, sizeof header), sizeof header);
-    (void)read_to_end(s);
-    assert_ok(close(s));
-    assert_ok(evzmq_context_close_socket(context, pull));
-    assert_ok(evzmq_context_free(context));
-}
-
 static void heartbeats_are_for_tcp_and_a_programs_own_interval_stays(void **state)
 {
     struct evzmq_context *const context = context_with(NULL);
@@ -346,7 +328,6 @@ int main(void)
         claim(a_context_survives_that_its_zmq_context_is_terminated),
         claim(a_tcp_peer_that_says_nothing_loses_its_connection),
         claim(a_tcp_peer_that_does_not_answer_heartbeats_loses_its_connection),
-        claim(a_peer_that_announces_eight_gigabytes_is_disconnected_at_once),
         claim(heartbeats_are_for_tcp_and_a_programs_own_interval_stays),
     };
 

@@ -110,6 +110,32 @@ static void a_stopped_worker_is_silent_and_killed_and_one_event(void **state)
     crew_close(&crew);
 }
 
+/* ZeroMQ's own heartbeats come from a thread of ZeroMQ, and say nothing of the program. */
+static void
+a_worker_that_does_not_return_to_its_loop_is_silent_though_its_connection_lives(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_pool_options options = crew_options("echo");
+    struct crew crew = {0};
+
+    options.endpoint = "tcp://127.0.0.1:*";
+    options.heartbeat_ms = 50;
+    options.silence_ms = 1000;
+    crew_open(f, &crew, 2, &options);
+    crew_wait_ready(&crew);
+    crew_send(&crew, 1, "busy 20");
+    run_until(f, crew.answers == 1);
+    assert_int_equal(crew.events[EVZMQ_POOL_EVENT_LOST], 0);
+    crew_send(&crew, 0, "busy 60000");
+    run_until_lost(&crew, 1);
+    assert_int_equal(crew.last_loss.worker, 0);
+    assert_int_equal(crew.last_loss.loss, EVZMQ_POOL_LOSS_SILENT);
+    assert_int_equal(crew.last_loss.unanswered, 1);
+    crew_send(&crew, 1, "x");
+    run_until(f, crew.answers == 2);
+    crew_close(&crew);
+}
+
 static void workers_are_not_silent_because_the_main_loop_stood_still(void **state)
 {
     struct fixture *const f = *state;
@@ -493,6 +519,7 @@ int main(int argc, char **argv)
         claim(a_worker_that_exits_is_one_event_with_its_status),
         claim(a_worker_that_is_killed_is_one_event_with_its_signal_and_unanswered_requests),
         claim(a_stopped_worker_is_silent_and_killed_and_one_event),
+        claim(a_worker_that_does_not_return_to_its_loop_is_silent_though_its_connection_lives),
         claim(workers_are_not_silent_because_the_main_loop_stood_still),
         claim(a_worker_that_never_connects_is_one_event),
         claim(a_worker_that_exits_before_it_is_ready_ends_the_ready_check_at_once),

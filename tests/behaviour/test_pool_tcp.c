@@ -256,11 +256,16 @@ struct space {
     char there[32];
 };
 
-static int run(const char *format, const char *a, const char *b, const char *c)
+static int run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static int run(const char *format, ...)
 {
     char command[256];
+    va_list arguments;
 
-    (void)snprintf(command, sizeof command, format, a, b, c);
+    va_start(arguments, format);
+    (void)vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
     return system(command);
 }
 
@@ -274,23 +279,23 @@ static int space_open(struct space *space)
                    number / 100 % 250);
     (void)snprintf(space->there, sizeof space->there, "10.%u.%u.2", 100 + number % 100,
                    number / 100 % 250);
-    if (geteuid() != 0 || run("ip netns add %s >/dev/null 2>&1", space->name, "", "") != 0) {
+    if (geteuid() != 0 || run("ip netns add %s >/dev/null 2>&1", space->name) != 0) {
         return 0;
     }
     return run("ip link add %s type veth peer name ezin netns %s >/dev/null 2>&1", space->here,
-               space->name, "") == 0 &&
-           run("ip addr add %s/24 dev %s >/dev/null 2>&1", space->address, space->here, "") == 0 &&
-           run("ip link set %s up >/dev/null 2>&1", space->here, "", "") == 0 &&
-           run("ip -n %s addr add %s/24 dev ezin >/dev/null 2>&1", space->name, space->there, "") ==
+               space->name) == 0 &&
+           run("ip addr add %s/24 dev %s >/dev/null 2>&1", space->address, space->here) == 0 &&
+           run("ip link set %s up >/dev/null 2>&1", space->here) == 0 &&
+           run("ip -n %s addr add %s/24 dev ezin >/dev/null 2>&1", space->name, space->there) ==
                0 &&
-           run("ip -n %s link set ezin up >/dev/null 2>&1", space->name, "", "") == 0;
+           run("ip -n %s link set ezin up >/dev/null 2>&1", space->name) == 0;
 }
 
 static void space_close(const struct space *space)
 {
     if (geteuid() == 0) {
-        (void)run("ip link del %s >/dev/null 2>&1", space->here, "", "");
-        (void)run("ip netns del %s >/dev/null 2>&1", space->name, "", "");
+        (void)run("ip link del %s >/dev/null 2>&1", space->here);
+        (void)run("ip netns del %s >/dev/null 2>&1", space->name);
     }
 }
 
@@ -339,10 +344,10 @@ static void workers_in_another_network_namespace_work_are_missed_and_come_back(v
         crew_send(&crew, EVZMQ_POOL_NEXT, "x");
     }
     run_until(f, crew.answers == 100);
-    assert_int_equal(run("ip link set %s down", space.here, "", ""), 0);
+    assert_int_equal(run("ip link set %s down", space.here), 0);
     run_until(f, crew.events[EVZMQ_POOL_EVENT_LOST] == 2);
     assert_int_equal(crew.last_loss.loss, EVZMQ_POOL_LOSS_SILENT);
-    assert_int_equal(run("ip link set %s up", space.here, "", ""), 0);
+    assert_int_equal(run("ip link set %s up", space.here), 0);
     run_until(f, crew_stats(&crew).up == 2);
     crew_send(&crew, 0, "x");
     crew_send(&crew, 1, "x");

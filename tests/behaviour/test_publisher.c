@@ -408,6 +408,60 @@ static void pub_socket_publishes_too(void **state)
     evzmq_publisher_free(publisher);
 }
 
+static void greet(struct speaker *s)
+{
+    speaker_say(s, "news", "old");
+    speaker_say(s, "news", "new");
+    assert_ok(evzmq_publisher_flush(s->publisher));
+    speaker_say(s, "news", "newest");
+}
+
+static void say_and_flush_too_late(struct speaker *s)
+{
+    assert_errno(evzmq_publisher_publish(s->publisher, "news", "x", 1), ESHUTDOWN);
+    assert_ok(evzmq_publisher_flush(s->publisher)); /* There is nothing. */
+}
+
+/* Whoever subscribes gets what is known, and a shutdown in the same turn takes the rest. */
+static void callbacks_may_publish_and_flush(void **state)
+{
+    const struct evzmq_publisher_options how = {.size = sizeof how,
+                                                .batching = EVZMQ_BATCH_PER_TOPIC,
+                                                .batch_delay_usec = EVZMQ_BATCH_DELAY_NONE};
+    struct fixture *const f = *state;
+
+    for (int transport = 0; transport < TRANSPORTS; transport++) {
+        struct speaker s = {.on_subscription = greet, .on_done = say_and_flush_too_late};
+        void *peer = NULL;
+
+        speaker_open(f, &s, (enum transport)transport, &how, 0);
+        peer = speaker_peer(&s, 0);
+        assert_batch(f, peer, "news", "old|new");
+        assert_int_equal(speaker_stats(&s).pending_records, 1);
+        speaker_shutdown(&s, NULL);
+        run_until(f, s.done == 1);
+        assert_frame(f, peer, "news", "newest");
+        assert_int_equal(s.handed_over, 1);
+        speaker_free(&s);
+    }
+}
+
+static void calls_without_a_publisher_are_refused_or_do_nothing(void **state)
+{
+    struct evzmq_publisher_stats stats = {.size = sizeof(stats)};
+
+    (void)state;
+    evzmq_publisher_setcb(NULL, NULL, NULL, NULL, NULL);
+    assert_null(evzmq_publisher_get_socket(NULL));
+    assert_errno(evzmq_publisher_set_codec(NULL, NULL), EINVAL);
+    assert_errno(evzmq_publisher_publish(NULL, "topic", "a", 1), EINVAL);
+    assert_errno(evzmq_publisher_publish_value(NULL, "topic", "a"), EINVAL);
+    assert_errno(evzmq_publisher_flush(NULL), EINVAL);
+    assert_errno(evzmq_publisher_shutdown(NULL, NULL, NULL, NULL), EINVAL);
+    assert_errno(evzmq_publisher_get_stats(NULL, &stats), EINVAL);
+    evzmq_publisher_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +479,8 @@ int main(void)
         claim(other_sockets_and_options_are_refused_and_stay_the_callers),
         claim(subscriptions_are_reported_and_anything_else_ignored),
         claim(pub_socket_publishes_too),
+        claim(callbacks_may_publish_and_flush),
+        claim(calls_without_a_publisher_are_refused_or_do_nothing),
     };
 
     return run_claims(tests);

@@ -282,6 +282,24 @@ static void freeing_the_socket_ends_its_requests_with_eshutdown(void **state)
     asker_close(&a);
 }
 
+/* The deadline of a request that has its reply is nothing to wait for. */
+static void a_requester_whose_socket_was_freed_does_not_keep_dispatch_running(void **state)
+{
+    struct fixture *const f = *state;
+    struct asker a = {0};
+    void *server = NULL;
+    struct heard heard;
+
+    open_asker(f, &a, &server);
+    (void)ask(&a, "q", 3600000);
+    hear(f, server, &heard);
+    answer(server, &heard, "a");
+    run_until(f, a.ended == 1);
+    asker_free_socket(&a);
+    assert_int_equal(fixture_loop(f, 0), 1); /* No event is pending. */
+    asker_close(&a);
+}
+
 static void note_handed_over(struct evzmq_socket *socket, uint64_t handed_over,
                              uint64_t not_handed_over, void *arg)
 {
@@ -500,6 +518,7 @@ int main(void)
         claim(a_free_in_a_reply_callback_is_the_last_of_all_callbacks),
         claim(a_free_forgets_what_is_outstanding_and_what_waits),
         claim(freeing_the_socket_ends_its_requests_with_eshutdown),
+        claim(a_requester_whose_socket_was_freed_does_not_keep_dispatch_running),
         claim(shutting_the_socket_down_ends_its_requests_with_eshutdown),
         claim(a_terminated_context_ends_requests_with_eterm),
         claim(a_requester_may_be_freed_when_the_context_is_terminated),

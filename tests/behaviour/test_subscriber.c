@@ -111,6 +111,64 @@ static void frames_without_a_topic_are_errors_and_two_parts_are_topic_and_record
     listener_free(&l);
 }
 
+struct told {
+    size_t records;
+    size_t size;
+    char topic[EVZMQ_TOPIC_BYTES + 1];
+};
+
+static void tell_topic(struct evzmq_subscriber *subscriber, const char *topic, size_t topic_size,
+                       struct evzmq_message *message, void *arg)
+{
+    struct told *const told = arg;
+
+    (void)subscriber;
+    (void)message;
+    assert_true(topic_size <= EVZMQ_TOPIC_BYTES);
+    told->records++;
+    told->size = topic_size;
+    memcpy(told->topic, topic, topic_size + 1);
+}
+
+/* No publisher of ours would, but a peer may. */
+static void topics_may_be_empty_and_have_any_bytes(void **state)
+{
+    static const struct evzmq_bytes topics[] = {
+        {"", 0},
+        {"\xff\x00\x80", 3},
+        {"\x00\x00z", 3},
+        {"\xff\xfe\x02\x03\x04\x05\x06\x07\x08\x09 123456789 123456789 123456789", 40},
+    };
+    struct fixture *const f = *state;
+    struct listener l = {0};
+    struct told told = {0};
+    void *peer = NULL;
+
+    listener_open(f, &l, NULL);
+    peer = listener_peer(&l, TRANSPORT_INPROC);
+    listener_subscribe(&l, peer, "", 2);
+    evzmq_subscriber_setcb(l.subscriber, tell_topic, NULL, &told);
+    for (size_t i = 0; i < sizeof topics / sizeof topics[0]; i++) {
+        unsigned char frame[EVZMQ_TOPIC_BYTES + 1] = {0};
+
+        memcpy(frame, topics[i].data, topics[i].size);
+        frame[EVZMQ_TOPIC_BYTES] = 'x';
+        peer_send(peer, frame, sizeof frame);
+        run_until(f, told.records == 2 * i + 1);
+        assert_int_equal(told.size, topics[i].size);
+        assert_memory_equal(told.topic, topics[i].data, told.size);
+        assert_int_equal(told.topic[told.size], '\0');
+        assert_int_equal(zmq_send(peer, topics[i].data, topics[i].size, ZMQ_SNDMORE),
+                         topics[i].size);
+        peer_send(peer, "x", 1);
+        run_until(f, told.records == 2 * i + 2);
+        assert_int_equal(told.size, topics[i].size);
+        assert_memory_equal(told.topic, topics[i].data, told.size);
+    }
+    assert_int_equal(listener_stats(&l).bad_frames, 0);
+    listener_free(&l);
+}
+
 static void record_that_the_codec_refuses_is_one_error_and_disturbs_no_other(void **state)
 {
     struct fixture *const f = *state;
@@ -485,6 +543,7 @@ int main(void)
         claim(each_record_of_a_batch_is_one_callback),
         claim(broken_batch_delivers_what_is_before_the_fault_then_one_error),
         claim(frames_without_a_topic_are_errors_and_two_parts_are_topic_and_record),
+        claim(topics_may_be_empty_and_have_any_bytes),
         claim(record_that_the_codec_refuses_is_one_error_and_disturbs_no_other),
         claim(codec_can_be_changed_between_two_records_of_a_batch),
         claim(subscriptions_are_counted),

@@ -184,6 +184,23 @@ static void other_sockets_are_refused_and_stay_the_callers(void **state)
     assert_null(evzmq_subscriber_get_socket(NULL));
 }
 
+static void calls_without_a_subscriber_are_refused_or_do_nothing(void **state)
+{
+    struct evzmq_subscriber_stats stats = {.size = sizeof(stats)};
+
+    (void)state;
+    evzmq_subscriber_setcb(NULL, NULL, NULL, NULL);
+    evzmq_subscriber_set_topic_cb(NULL, NULL, NULL);
+    assert_null(evzmq_subscriber_get_socket(NULL));
+    assert_errno(evzmq_subscriber_set_codec(NULL, NULL), EINVAL);
+    assert_errno(evzmq_subscriber_subscribe(NULL, ""), EINVAL);
+    assert_errno(evzmq_subscriber_unsubscribe(NULL, ""), EINVAL);
+    assert_errno(evzmq_subscriber_enable(NULL), EINVAL);
+    assert_errno(evzmq_subscriber_disable(NULL), EINVAL);
+    assert_errno(evzmq_subscriber_get_stats(NULL, &stats), EINVAL);
+    evzmq_subscriber_free(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +210,7 @@ int main(void)
         claim(child_forked_in_a_callback_gets_no_further_record),
         claim(terminated_subscriber_says_so),
         claim(other_sockets_are_refused_and_stay_the_callers),
+        claim(calls_without_a_subscriber_are_refused_or_do_nothing),
     };
 
     return run_claims(tests);

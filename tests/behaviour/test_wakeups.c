@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +38,79 @@ static void a_message_that_came_before_our_own_send_is_delivered(void **state)
             assert_ok(evzmq_socket_write(p.socket, "ours", 4));
             (void)peer_recv_text(peer, text, sizeof text);
             run_until(f, p.reads == i + 1);
+        }
+        probe_free(&p);
+    }
+}
+
+/* EVZMQ_TEST_ROUNDS: a million in the nightly checks. */
+static uint64_t rounds(void)
+{
+    const char *const text = getenv("EVZMQ_TEST_ROUNDS");
+    const long count = text == NULL ? 0 : strtol(text, NULL, 10);
+
+    return count > 0 ? (uint64_t)count : 10000;
+}
+
+/* The next number to the peer. */
+static void write_next(struct probe *p)
+{
+    uint64_t *const written = p->arg;
+
+    assert_ok(evzmq_socket_write(p->socket, written, sizeof *written));
+    ++*written;
+}
+
+static void read_and_write_next(struct probe *p, struct evzmq_message *message)
+{
+    read_sequence(p, message);
+    write_next(p);
+}
+
+/* One round of sends of both sides, in one of the orders in which they may meet. Returns how many
+ * messages the peer sent. */
+static uint64_t cross(struct probe *p, void *peer, uint64_t sent, uint64_t order)
+{
+    uint64_t count = 1;
+
+    if (order % 2 == 0) {
+        peer_send_sequence(peer, sent, 1, 8);
+        write_next(p);
+    } else {
+        write_next(p);
+        peer_send_sequence(peer, sent, 1, 8);
+    }
+    if (order >= 2) {
+        write_next(p);
+        peer_send_sequence(peer, sent + count++, 1, 8);
+    }
+    if (order == 3) {
+        write_next(p);
+    }
+    return count;
+}
+
+static void sends_of_both_sides_may_cross_in_any_order_and_nothing_waits_for_more(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (enum transport transport = TRANSPORT_INPROC; transport < TRANSPORTS; transport++) {
+        const uint64_t count = transport == TRANSPORT_INPROC ? rounds() : rounds() / 10;
+        uint64_t written = 0;
+        uint64_t seen = 0;
+        uint64_t sent = 0;
+        struct probe p = {.on_read = read_and_write_next, .arg = &written};
+        void *peer = NULL;
+
+        open_dealers(f, transport, &p, &peer);
+        for (uint64_t round = 0; round < count; round++) {
+            sent += cross(&p, peer, sent, round % 4);
+            run_until(f, p.reads == sent); /* With no further traffic of the peer. */
+            pump_recv_sequence(f, peer, seen, written - seen);
+            seen = written;
+            if (round % 10000 == 0) {
+                (void)alarm(60); /* The watchdog is for standing still. */
+            }
         }
         probe_free(&p);
     }
@@ -415,6 +489,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         claim(a_message_that_came_before_our_own_send_is_delivered),
+        claim(sends_of_both_sides_may_cross_in_any_order_and_nothing_waits_for_more),
         claim(messages_that_arrived_while_reading_was_disabled_need_no_new_traffic),
         claim(a_push_at_its_mark_gets_rid_of_its_queue_once_the_reader_reads),
         claim(touch_after_zmq_events_was_read_behind_the_adapter_delivers),

@@ -31,6 +31,25 @@ static void a_prompt_comes_back_in_reverse_order(void **state)
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }
 
+/* Also what a C string could not hold, and what would be the end of an event of a stream. */
+static void a_prompt_may_have_any_character(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    struct web_answer answer;
+    (void)state;
+    gateway_start_one(&server);
+    web_connect(&client, &server);
+    gateway_post(&client, "{\"prompt\":\"a\\u0000b %41\\u0001 \\ud83d\\ude00 \\n\\ndata:\"}");
+    web_receive(&client, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_non_null(
+        strstr(answer.body, "\"text\":\"data: \xf0\x9f\x98\x80 %41\\u0001 a\\u0000b\""));
+    web_free(&answer);
+    web_close(&client);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 static void check_long_text(const char *text, size_t words)
 {
     assert_non_null(text);
@@ -159,6 +178,22 @@ static void a_wrong_method_gets_405_and_is_told_the_right_ones(void **state)
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }
 
+/* evhttp keeps the connection of a CONNECT whatever it is told. */
+static void a_connect_request_gets_404_and_the_connection_goes_on(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    (void)state;
+    gateway_start_one(&server);
+    web_connect(&client, &server);
+    web_send_text(&client, "CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n");
+    web_expect(&client, 404);
+    gateway_post(&client, "{\"prompt\":\"a\"}");
+    web_expect(&client, 200);
+    web_close(&client);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 static void an_unknown_path_gets_404(void **state)
 {
     struct web_server server;
@@ -254,6 +289,43 @@ static void a_head_request_gets_no_body(void **state)
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }
 
+/* Some bodies evhttp does not read, or not all of them. Answered as a request they would be answers
+ * to another client, where a proxy has one connection for many. */
+static void what_may_be_a_body_is_never_taken_for_a_request(void **state)
+{
+    static const char *const heads[] = {
+        "HEAD /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "TRACE /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "BREW / HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 34\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nContent-Length : 34\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nTransfer-Encoding\t: chunked\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    };
+    static const char body[] = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+    struct web_server server;
+    struct web_client client;
+    (void)state;
+    gateway_start_one(&server);
+    for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++) {
+        struct web_answer answer;
+        char request[512];
+        (void)snprintf(request, sizeof(request), "%s%s", heads[i], body);
+        web_connect(&client, &server);
+        web_send_text(&client, request);
+        if (request[0] == 'H') {
+            web_receive_head(&client, &answer);
+        } else {
+            web_receive(&client, &answer);
+        }
+        assert_true(answer.status >= 400);
+        web_free(&answer);
+        web_expect_end(&client);
+        web_close(&client);
+    }
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 static void pipelined_requests_are_answered_in_order(void **state)
 {
     struct web_server server;
@@ -345,9 +417,10 @@ static void check_refusal(const char *const *arguments, unsigned long descriptor
 static void options_that_cannot_be_done_are_refused_with_a_word(void **state)
 {
     static const char *const bad[][2] = {
-        {"--port", "65536"},    {"--port", "x"},         {"--port", ""},      {"--workers", "0"},
-        {"--workers", "9999"},  {"--queue", "-1"},       {"--body-max", "0"}, {"--grace", "1h"},
-        {"--connections", "0"}, {"--client-buffer", ""}, {"--timeout", "0"},
+        {"--port", "65536"},     {"--port", "x"},       {"--port", ""},
+        {"--workers", "0"},      {"--workers", "9999"}, {"--queue", "-1"},
+        {"--body-max", "0"},     {"--grace", "1h"},     {"--connections", "0"},
+        {"--client-buffer", ""}, {"--timeout", "0"},    {"--idle-timeout", "1s"},
     };
     struct web_run run;
     (void)state;
@@ -380,15 +453,18 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         claim(a_prompt_comes_back_in_reverse_order),
+        claim(a_prompt_may_have_any_character),
         claim(a_large_text_arrives_whole),
         claim(a_stream_has_pieces_then_the_result_then_done),
         claim(direct_answers_are_the_same),
         claim(what_is_no_request_gets_400),
         claim(a_wrong_method_gets_405_and_is_told_the_right_ones),
+        claim(a_connect_request_gets_404_and_the_connection_goes_on),
         claim(an_unknown_path_gets_404),
         claim(a_body_too_large_gets_413),
         claim(a_client_that_expects_a_continue_gets_it),
         claim(a_head_request_gets_no_body),
+        claim(what_may_be_a_body_is_never_taken_for_a_request),
         claim(pipelined_requests_are_answered_in_order),
         claim(metrics_are_text_for_prometheus),
         claim(options_that_cannot_be_done_are_refused_with_a_word),

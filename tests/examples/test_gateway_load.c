@@ -259,9 +259,11 @@ static void open_slow(struct load *load)
 static void start_load(struct fixture *f, struct load *load)
 {
     const struct timeval second = {1, 0};
-    const char *arguments[] = {"--port",     "0",       "--workers",       "2",
-                               "--body-max", "8388608", "--client-buffer", "1048576",
-                               NULL};
+    /* On a busy machine, with workers that are killed as soon as they are up, a request may wait
+     * for longer than it may by default. */
+    const char *arguments[] = {
+        "--port",          "0",       "--workers", "2",    "--body-max", "8388608",
+        "--client-buffer", "1048576", "--timeout", "3600", NULL};
     load->base = f->base;
     web_start(&load->server, GATEWAY, arguments);
     load->clients = calloc(load->connections, sizeof(*load->clients));

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,7 +184,7 @@ static void an_idle_connection_is_closed_and_one_that_waits_is_not(void **state)
     struct web_client waiting;
     struct web_client idle;
     (void)state;
-    gateway_start(&server, "--workers", "1", "--timeout", "1");
+    gateway_start(&server, "--workers", "1", "--idle-timeout", "1");
     const pid_t worker = gateway_worker(&server);
     web_stop_process(worker);
     web_connect(&waiting, &server);
@@ -234,6 +235,34 @@ static void sigterm_finishes_what_is_under_way(void **state)
     assert_int_equal(web_end(&server, 0), 0);
     web_close(&client);
     web_close(&idle);
+}
+
+/* No buffer of the system holds all of the stream, so that it is under way when the signal comes.
+ */
+static void sigterm_lets_a_stream_come_to_its_end(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    struct web_answer answer;
+    size_t size = 0;
+    char *body = gateway_long_body(400000, true, &size);
+    const char *arguments[] = {
+        "--port",          "0",        "--workers", "1",  "--body-max", "16777216",
+        "--client-buffer", "67108864", "--grace",   "60", NULL};
+    (void)state;
+    web_start(&server, GATEWAY, arguments);
+    web_connect_with(&client, &server, 65536);
+    web_post(&client, GATEWAY_PATH, body, size);
+    web_receive_some(&client, 1000);
+    assert_int_equal(kill(server.pid, SIGTERM), 0);
+    await_end_of_accepting(&server);
+    web_receive(&client, &answer);
+    assert_int_equal(answer.status, 200);
+    assert_string_equal(answer.body + answer.size - strlen("data: [DONE]\n\n"), "data: [DONE]\n\n");
+    web_free(&answer);
+    assert_int_equal(web_end(&server, 0), 0);
+    web_close(&client);
+    free(body);
 }
 
 /* More clients come, one after the other, than are accepted at a time. */
@@ -297,6 +326,58 @@ static void an_end_does_not_wait_for_ever(void **state)
     web_close(&client);
 }
 
+/* The number of /metrics over a connection that is there. */
+static unsigned long long metric_over(struct web_client *client, const char *name)
+{
+    struct web_answer answer;
+    web_send_text(client, "GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n");
+    web_receive(client, &answer);
+    const char *line = strstr(answer.body, name);
+    assert_non_null(line);
+    const unsigned long long value = strtoull(line + strlen(name), NULL, 10);
+    web_free(&answer);
+    return value;
+}
+
+static void without_descriptors_to_spare_connections_wait_and_others_are_served(void **state)
+{
+    enum { CROWD = 400 };
+    const char *arguments[] = {"-c",    "ulimit -n 300 && exec \"$0\" \"$@\"",
+                               GATEWAY, "--port",
+                               "0",     "--workers",
+                               "1",     "--connections",
+                               "50",    NULL};
+    struct web_server server;
+    struct web_client early;
+    struct web_client late;
+    static struct web_client crowd[CROWD];
+    (void)state;
+    web_start(&server, "/bin/sh", arguments);
+    const pid_t worker = gateway_worker(&server);
+    web_connect(&early, &server);
+    gateway_post(&early, "{\"prompt\":\"a\"}");
+    web_expect(&early, 200);
+    for (int i = 0; i < CROWD; i++) {
+        web_connect(&crowd[i], &server);
+    }
+    while (metric_over(&early, "\ngateway_accept_pauses_total ") == 0) {
+    }
+    assert_int_equal(kill(worker, SIGKILL), 0); /* There is room for another one. */
+    while (metric_over(&early, "\nevzmq_pool_restarts_total ") == 0) {
+    }
+    gateway_post(&early, "{\"prompt\":\"a\"}");
+    web_expect(&early, 200);
+    web_connect(&late, &server);
+    gateway_post(&late, "{\"prompt\":\"a\"}");
+    for (int i = 0; i < CROWD; i++) {
+        web_close(&crowd[i]);
+    }
+    web_expect(&late, 200);
+    web_close(&late);
+    web_close(&early);
+    assert_int_equal(web_end(&server, SIGTERM), 0);
+}
+
 static void more_than_1024_connections_are_served(void **state)
 {
     enum { CONNECTIONS = 1200 };
@@ -337,9 +418,11 @@ int main(void)
         claim(a_client_that_does_not_read_its_stream_is_dropped),
         claim(an_idle_connection_is_closed_and_one_that_waits_is_not),
         claim(sigterm_finishes_what_is_under_way),
+        claim(sigterm_lets_a_stream_come_to_its_end),
         claim(a_flood_of_connections_leaves_time_for_a_request),
         claim(a_second_signal_ends_it_at_once),
         claim(an_end_does_not_wait_for_ever),
+        claim(without_descriptors_to_spare_connections_wait_and_others_are_served),
         claim(more_than_1024_connections_are_served),
     };
     return run_claims(tests);

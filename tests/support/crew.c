@@ -5,6 +5,7 @@
 #include "crew.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,6 +59,9 @@ static void obey(struct role *role, struct evzmq_worker *worker, const char *tex
         (void)raise(SIGKILL);
     } else if (strcmp(text, "stop") == 0) {
         (void)raise(SIGSTOP);
+    } else if (strncmp(text, "busy ", 5) == 0) {
+        (void)poll(NULL, 0, (int)strtol(text + 5, NULL, 10));
+        (void)evzmq_worker_answer(worker, "done", 4, 0);
     } else if (strcmp(text, "twice") == 0) {
         (void)evzmq_worker_answer(worker, "once", 4, EVZMQ_POOL_FLAG_MORE);
         (void)evzmq_worker_answer(worker, "again", 5, 0);

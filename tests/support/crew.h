@@ -43,7 +43,8 @@ struct crew {
  * In a worker: works and exits. The second argument says how:
  *
  *     echo     answers what it is asked, except for: "exit N", "kill", "stop", "mute" (no answer),
- *              "twice" (an answer and another one), "parts" (a, b), "pid", "big N" (N bytes)
+ *              "twice" (an answer and another one), "parts" (a, b), "pid", "big N" (N bytes),
+ *              "busy N" (works for N milliseconds outside its loop)
  *     deaf     as echo, but neither the word to end nor SIGTERM ends it
  *     fail     exits with 1, at once
  *     asleep   never connects

@@ -92,7 +92,11 @@ static unsigned watchdog_seconds(void)
 void support_init(void)
 {
     const char *const debug = getenv("EVZMQ_TEST_DEBUG_MODE");
+    const char *const some = getenv("EVZMQ_TEST_CLAIMS");
 
+    if (some != NULL) {
+        cmocka_set_test_filter(some);
+    }
     if (debug != NULL && strcmp(debug, "1") == 0) {
         event_enable_debug_mode();
         evzmq_enable_debug_mode();

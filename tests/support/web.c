@@ -303,6 +303,14 @@ static bool read_more(struct web_client *client)
     return got == 0;
 }
 
+/* Whether something is there already. */
+static bool has_more(const struct web_client *client)
+{
+    struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
+    return poll(&wanted, 1, 0) == 1;
+}
+
+/* All that is there is read before it is parsed anew, from its begin. */
 static void receive(struct web_client *client, bool is_head, struct web_answer *out)
 {
     bool at_end = false;
@@ -314,6 +322,9 @@ static void receive(struct web_client *client, bool is_head, struct web_answer *
         if (parsed == 0) {
             assert_false(at_end);
             at_end = read_more(client);
+            while (!at_end && has_more(client)) {
+                at_end = read_more(client);
+            }
         }
     }
     client->size -= out->used;

@@ -276,6 +276,25 @@ static void only_messages_of_this_codec_have_a_tree(void **state)
     assert_null(evzmq_msgpack_value(NULL));
 }
 
+/* The library prints nothing; this is for programs that do. The longest double has 317 characters
+ * with msgpack-c's "%f". */
+static void what_msgpack_c_prints_is_cut_off_at_the_end_of_the_buffer(void **state)
+{
+    (void)state;
+    enum { ROOM = 400 };
+    const msgpack_object *const tree = DECODE("\x92\xcb\xff\xef\xff\xff\xff\xff\xff\xff\xa3xyz");
+    for (size_t room = 0; room <= ROOM; room++) {
+        char *const buffer = malloc(ROOM + 1);
+        assert_non_null(buffer);
+        memset(buffer, 0x5a, ROOM + 1);
+        (void)msgpack_object_print_buffer(buffer, room, *tree);
+        for (size_t i = room; i <= ROOM; i++) {
+            assert_int_equal(buffer[i], 0x5a);
+        }
+        free(buffer);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -291,6 +310,7 @@ int main(void)
         claim(tree_deeper_than_the_most_is_einval),
         claim(buffer_of_another_size_is_einval_and_never_exceeded),
         claim(only_messages_of_this_codec_have_a_tree),
+        claim(what_msgpack_c_prints_is_cut_off_at_the_end_of_the_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
