@@ -104,6 +104,7 @@ void side_attach(struct side *side, unsigned options);
 void side_free(struct side *side);
 void side_setcb(struct side *side, bool has_read, bool has_write, bool has_event);
 bool side_receive_raw(struct side *side);
+int look_raw(const struct side *side); /**< ZMQ_EVENTS */
 
 /** Accounts for what was dropped without a word, before a setting changes that has a part in it. */
 void side_sync(struct side *side);

@@ -178,7 +178,10 @@ bool side_receive_raw(struct side *side)
     while (more != 0) {
         size_t more_size = sizeof(more);
         check(count < LEDGER_PARTS_MAX, "a message has as many parts as were sent");
-        const int size = zmq_recv(side->zmq, room[count], sizeof(room[count]), ZMQ_DONTWAIT);
+        int size = -1;
+        do {
+            size = zmq_recv(side->zmq, room[count], sizeof(room[count]), ZMQ_DONTWAIT);
+        } while (size < 0 && errno == EINTR); /* libFuzzer has a timer. */
         if (size < 0) {
             check(count == 0 && errno == EAGAIN, "a message is there whole, or not at all");
             return false;
@@ -206,16 +209,26 @@ static size_t measure_progress(void)
     return left;
 }
 
+int look_raw(const struct side *side)
+{
+    int events = 0;
+    int result = -1;
+    do {
+        size_t size = sizeof(events);
+        result = zmq_getsockopt(side->zmq, ZMQ_EVENTS, &events, &size);
+    } while (result < 0 && errno == EINTR);
+    check(result == 0, "there are events");
+    return events;
+}
+
 /* After turns in which nothing moved a socket waits for its peer, or somebody made it wait. */
 static void check_quiet_side(struct side *side)
 {
-    int events = 0;
-    size_t size = sizeof(events);
     if (side->socket == NULL) {
         return;
     }
     check_side(side);
-    check(zmq_getsockopt(side->zmq, ZMQ_EVENTS, &events, &size) == 0, "there are events");
+    const int events = look_raw(side);
     check(evzmq_socket_touch(side->socket) == 0, "and it is said that they were looked at");
     if (side->reading && side->has_read && !side->shut) {
         check((events & ZMQ_POLLIN) == 0 && side->peer->out.at == 0,
@@ -359,7 +372,11 @@ static void open_sides(unsigned types, unsigned marks)
                   zmq_setsockopt(side->zmq, ZMQ_RCVHWM, &mark, sizeof(mark)) == 0 &&
                   zmq_setsockopt(side->zmq, ZMQ_LINGER, &linger, sizeof(linger)) == 0,
               "it takes options");
-        check((i == 0 ? zmq_bind : zmq_connect)(side->zmq, endpoint) == 0, "it is connected");
+        int result = -1;
+        do {
+            result = (i == 0 ? zmq_bind : zmq_connect)(side->zmq, endpoint);
+        } while (result < 0 && errno == EINTR);
+        check(result == 0, "it is connected");
     }
 }
 

@@ -50,6 +50,25 @@ static void *make_socket(int type, const char *endpoint, bool binds)
     return socket;
 }
 
+/* Plain libzmq does not go on after a signal, and libFuzzer has a timer. */
+static int send_raw(void *socket, const void *data, size_t size, int flags)
+{
+    int sent = -1;
+    do {
+        sent = zmq_send(socket, data, size, flags | ZMQ_DONTWAIT);
+    } while (sent < 0 && errno == EINTR);
+    return sent;
+}
+
+static int recv_raw(void *socket, void *room, size_t size)
+{
+    int got = -1;
+    do {
+        got = zmq_recv(socket, room, size, ZMQ_DONTWAIT);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
 static bool is_part(const void *data, size_t size, const struct evzmq_bytes *part)
 {
     return size == part->size && (size == 0 || memcmp(data, part->data, size) == 0);
@@ -86,12 +105,12 @@ static void on_message(struct evzmq_socket *socket, struct evzmq_message *messag
     here.came = true;
 }
 
-static void send_parts(void *socket, const struct parts *parts, int flags)
+static void send_parts(void *socket, const struct parts *parts)
 {
     for (size_t i = 0; i < parts->count; i++) {
         const int more = i + 1 < parts->count ? ZMQ_SNDMORE : 0;
-        check(zmq_send(socket, parts->part[i].data, parts->part[i].size,
-                       more | flags | ZMQ_DONTWAIT) == (int)parts->part[i].size,
+        check(send_raw(socket, parts->part[i].data, parts->part[i].size, more) ==
+                  (int)parts->part[i].size,
               "it is sent");
     }
 }
@@ -109,7 +128,7 @@ static void expect_reply(const struct parts *parts)
     while (more != 0) {
         static unsigned char room[8192];
         size_t more_size = sizeof(more);
-        const int size = zmq_recv(here.dealer, room, sizeof(room), ZMQ_DONTWAIT);
+        const int size = recv_raw(here.dealer, room, sizeof(room));
         check(size >= 0, "a reply reaches its peer");
         check(zmq_getsockopt(here.dealer, ZMQ_RCVMORE, &more, &more_size) == 0, "it says if more");
         const struct evzmq_bytes body = {"r", 1};
@@ -123,7 +142,7 @@ static void try_router(const struct parts *parts)
 {
     here.expected = parts;
     here.came = false;
-    send_parts(here.dealer, parts, 0);
+    send_parts(here.dealer, parts);
     for (int turns = 0; turns < TURNS_MAX && !here.came; turns++) {
         run_loop();
     }
@@ -177,10 +196,10 @@ static void ask(struct evzmq_requester *requester, struct asked *one)
     memset(one, 0, sizeof(*one));
     one->number = evzmq_request_bytes(requester, "q", 1, -1, on_reply, one);
     check(one->number > 0, "a request is made");
-    check(zmq_recv(here.server, room, sizeof(room), ZMQ_DONTWAIT) > 0 &&
-              zmq_recv(here.server, one->id, sizeof(one->id), ZMQ_DONTWAIT) == sizeof(one->id) &&
-              zmq_recv(here.server, room, sizeof(room), ZMQ_DONTWAIT) == 0 &&
-              zmq_recv(here.server, room, sizeof(room), ZMQ_DONTWAIT) == 1,
+    check(recv_raw(here.server, room, sizeof(room)) > 0 &&
+              recv_raw(here.server, one->id, sizeof(one->id)) == sizeof(one->id) &&
+              recv_raw(here.server, room, sizeof(room)) == 0 &&
+              recv_raw(here.server, room, sizeof(room)) == 1,
           "it is an id, an empty part and the body");
 }
 
@@ -259,8 +278,8 @@ static void try_requester(struct parts *messages, size_t count, bool decodes)
         struct evzmq_requester_stats expected = get_stats(requester);
         put_id(&messages[i], id);
         expect(&messages[i], decodes, &expected);
-        check(zmq_send(here.server, "requester", 9, ZMQ_SNDMORE | ZMQ_DONTWAIT) == 9, "it is sent");
-        send_parts(here.server, &messages[i], 0);
+        check(send_raw(here.server, "requester", 9, ZMQ_SNDMORE) == 9, "it is sent");
+        send_parts(here.server, &messages[i]);
         struct evzmq_requester_stats stats = get_stats(requester);
         for (int turns = 0; turns < TURNS_MAX && !is_same(&stats, &expected); turns++) {
             run_loop();
