@@ -42,11 +42,18 @@ static struct {
     bool came;
 } here;
 
-static void *make_socket(int type, const char *endpoint, bool binds)
+static void *make_socket(int type, const char *endpoint, bool binds, const char *name)
 {
     void *const socket = zmq_socket(here.context, type);
     check(socket != NULL, "there is a socket");
-    check((binds ? zmq_bind : zmq_connect)(socket, endpoint) == 0, "it is connected");
+    if (name != NULL) {
+        check(zmq_setsockopt(socket, ZMQ_ROUTING_ID, name, strlen(name)) == 0, "it has a name");
+    }
+    int result = -1;
+    do {
+        result = (binds ? zmq_bind : zmq_connect)(socket, endpoint);
+    } while (result < 0 && errno == EINTR);
+    check(result == 0, "it is connected");
     return socket;
 }
 
@@ -325,18 +332,15 @@ static void set_up(void)
     here.context = zmq_ctx_new();
     here.msgpack = evzmq_msgpack_codec_new(NULL);
     check(here.base != NULL && here.context != NULL && here.msgpack != NULL, "there is memory");
-    void *const router = make_socket(ZMQ_ROUTER, "inproc://router", true);
-    here.dealer = make_socket(ZMQ_DEALER, "inproc://router", false);
+    void *const router = make_socket(ZMQ_ROUTER, "inproc://router", true, NULL);
+    here.dealer = make_socket(ZMQ_DEALER, "inproc://router", false, NULL);
     here.router = evzmq_socket_new(here.base, router, 0);
     check(here.router != NULL, "there is an adapter");
     evzmq_socket_setcb(here.router, on_message, NULL, NULL, NULL);
     check(evzmq_socket_enable(here.router, EV_READ) == 0, "which reads");
 
-    here.server = make_socket(ZMQ_ROUTER, "inproc://server", true);
-    void *const dealer = zmq_socket(here.context, ZMQ_DEALER);
-    check(zmq_setsockopt(dealer, ZMQ_ROUTING_ID, "requester", 9) == 0 &&
-              zmq_connect(dealer, "inproc://server") == 0,
-          "it is connected");
+    here.server = make_socket(ZMQ_ROUTER, "inproc://server", true, NULL);
+    void *const dealer = make_socket(ZMQ_DEALER, "inproc://server", false, "requester");
     here.socket = evzmq_socket_new(here.base, dealer, 0);
     check(here.socket != NULL, "there is an adapter");
 }
