@@ -91,17 +91,29 @@ static void set_endpoint(struct evzmq__owned *owned, char *copy)
     owned->endpoint = copy;
 }
 
+/* Where the socket was bound last. Without it what was bound cannot be unbound, so a signal is not
+ * let win. Returns 0, or -1 with errno. */
+static int get_last_endpoint(void *zmq_socket, char *out, size_t room)
+{
+    int result = -1;
+    int tries = 0;
+    do {
+        size_t size = room;
+        result = zmq_getsockopt(zmq_socket, ZMQ_LAST_ENDPOINT, out, &size);
+    } while (result < 0 && errno == EINTR && ++tries < EVZMQ__EINTR_RETRIES);
+    return result;
+}
+
 /* An endpoint of any transport but ipc. */
 static int bind_plain(struct evzmq_context *context, struct evzmq__owned *owned,
                       const char *endpoint)
 {
     void *const zmq_socket = owned->zmq_socket;
     char actual[256];
-    size_t size = sizeof(actual);
     if (call_libzmq(owned, endpoint, zmq_bind) < 0) {
         return fail_endpoint(context, "cannot bind", endpoint);
     }
-    const bool is_known = zmq_getsockopt(zmq_socket, ZMQ_LAST_ENDPOINT, actual, &size) == 0;
+    const bool is_known = get_last_endpoint(zmq_socket, actual, sizeof(actual)) == 0;
     char *const copy = is_known ? evzmq__copy_text(actual) : NULL;
     if (copy == NULL) {
         const int error = errno;

@@ -109,14 +109,17 @@ static void remove_sockets(int descriptor)
     (void)closedir(directory);
 }
 
-/* Whether a name still leads to the directory that is open. */
+/* Whether a name still leads to the directory that is open. Otherwise errno is set: ENOENT where it
+ * leads elsewhere. */
 static bool is_still(int parent, const char *name, int descriptor)
 {
     struct stat opened;
     struct stat named;
-    return fstat(descriptor, &opened) == 0 &&
-           fstatat(parent, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
-           evzmq__is_same_file(&opened, &named);
+    if (fstat(descriptor, &opened) < 0 || fstatat(parent, name, &named, AT_SYMLINK_NOFOLLOW) < 0) {
+        return false;
+    }
+    errno = ENOENT;
+    return evzmq__is_same_file(&opened, &named);
 }
 
 /* Removes one directory if it is of our kind, this user's, and nobody holds its lock. */
@@ -177,13 +180,20 @@ static int make_once(struct evzmq__ipcdir *directory, const char *parent)
         errno = error;
         return error == ENOENT ? 1 : -1;
     }
-    if (flock(directory->descriptor, LOCK_EX | LOCK_NB) == 0 &&
-        is_still(AT_FDCWD, directory->path, directory->descriptor)) {
+    const bool is_locked = flock(directory->descriptor, LOCK_EX | LOCK_NB) == 0;
+    if (is_locked && is_still(AT_FDCWD, directory->path, directory->descriptor)) {
         return 0;
+    }
+    /* Whoever clears the directory away holds its lock, or has removed it. */
+    const int error = errno;
+    const bool is_taken = error == (is_locked ? ENOENT : EWOULDBLOCK);
+    if (!is_taken) {
+        (void)rmdir(directory->path);
     }
     (void)close(directory->descriptor);
     directory->descriptor = -1;
-    return 1;
+    errno = error;
+    return is_taken ? 1 : -1;
 }
 
 static int make_under(struct evzmq__ipcdir *directory, const char *parent,
@@ -238,9 +248,11 @@ int evzmq__ipcdir_name(struct evzmq__ipcdir *directory, char *out_path,
     struct stat status;
     /* libzmq goes by the path, and removes whatever is at it before it binds. */
     if (!is_still(AT_FDCWD, directory->path, directory->descriptor)) {
-        return evzmq__errortext_set(text, ENOENT,
-                                    "the directory for ipc sockets was removed or replaced: %s",
-                                    directory->path);
+        const bool is_gone = errno == ENOENT;
+        return evzmq__errortext_set(
+            text, errno, "%s: %s",
+            is_gone ? "the directory for ipc sockets was removed or replaced" : strerror(errno),
+            directory->path);
     }
     do {
         const int length = snprintf(out_path, size, "%s/%lu", directory->path, directory->next);

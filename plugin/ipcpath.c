@@ -63,11 +63,15 @@ static int lock_once(struct evzmq__ipcpath *claim, const char *path, struct evzm
                                     strerror(errno), path);
     }
     int result = -1;
-    if (fstat(lock, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid()) {
+    if (fstat(lock, &status) < 0) {
+        (void)evzmq__errortext_set(text, errno, "%s: %s", strerror(errno), path);
+    } else if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) {
         (void)evzmq__errortext_set(text, EACCES, "the lock file is not this user's: %s", path);
     } else if (flock(lock, LOCK_EX | LOCK_NB) < 0) {
-        (void)evzmq__errortext_set(text, errno == EWOULDBLOCK ? EADDRINUSE : errno,
-                                   "the ipc path is in use, its lock is held: %s", claim->path);
+        const bool is_held = errno == EWOULDBLOCK;
+        (void)evzmq__errortext_set(
+            text, is_held ? EADDRINUSE : errno, "%s: %s",
+            is_held ? "the ipc path is in use, its lock is held" : strerror(errno), claim->path);
     } else {
         result = is_open_file(path, lock) ? 0 : 1;
     }
@@ -112,20 +116,21 @@ static int probe_socket(void)
 #endif
 }
 
-/* Whether anybody accepts connections at a path. A full backlog, a lack of permission and anything
- * unknown count as a yes: only a refused connection, or no file, says that nobody does. */
-static bool is_live(const char *path)
+/* Whether anybody accepts connections at a path: 1 or 0, or -1 with errno where that cannot be
+ * asked. A full backlog, a lack of permission and anything unknown count as a yes: only a refused
+ * connection, or no file, says that nobody does. */
+static int is_live(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, path, strlen(path) + 1);
     const int probe = probe_socket();
     if (probe < 0) {
-        return true;
+        return -1;
     }
     const bool refused = connect(probe, (const struct sockaddr *)&address, sizeof(address)) < 0 &&
                          (errno == ECONNREFUSED || errno == ENOENT);
     (void)close(probe);
-    return !refused;
+    return refused ? 0 : 1;
 }
 
 /* Makes sure that nothing is at the path, or fails. */
@@ -142,8 +147,11 @@ static int vacate(const struct evzmq__ipcpath *claim, struct evzmq__errortext *t
         return evzmq__errortext_set(text, EEXIST, "something else than a socket is there: %s",
                                     claim->path);
     }
-    if (is_live(claim->path)) {
-        return evzmq__errortext_set(text, EADDRINUSE, "the ipc path is in use: %s", claim->path);
+    const int live = is_live(claim->path);
+    if (live != 0) {
+        return evzmq__errortext_set(text, live < 0 ? errno : EADDRINUSE, "%s: %s",
+                                    live < 0 ? strerror(errno) : "the ipc path is in use",
+                                    claim->path);
     }
     if (status.st_uid != geteuid()) {
         return evzmq__errortext_set(text, EEXIST, "another user, number %lu, left a socket: %s",

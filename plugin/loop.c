@@ -20,12 +20,13 @@ static void enter(const struct event *event)
     }
 }
 
+static const struct timeval far_off = {(time_t)24 * 60 * 60, 0};
+
 /* The timer is pending at all times, far off where nothing is arranged. So its place in the base's
  * heap is taken and arranging a wakeup needs no memory: one that could not be arranged would be
  * missed for good. */
 static int rest(struct evzmq__source *source)
 {
-    const struct timeval far_off = {(time_t)24 * 60 * 60, 0};
     source->scheduled = false;
     source->delayed = false;
     return evtimer_add(source->timer, &far_off);
@@ -201,6 +202,7 @@ struct evzmq__timer {
     struct event *event;
     void (*callback)(void *arg);
     void *arg;
+    bool stands;
 };
 
 static void on_timeout(evutil_socket_t fd, short what, void *arg)
@@ -209,6 +211,9 @@ static void on_timeout(evutil_socket_t fd, short what, void *arg)
     (void)what;
     const struct evzmq__timer *timer = arg;
     enter(timer->event);
+    if (timer->stands) {
+        (void)evtimer_add(timer->event, &far_off);
+    }
     timer->callback(timer->arg);
 }
 
@@ -239,6 +244,12 @@ int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay)
         return -1;
     }
     return 0;
+}
+
+int evzmq__timer_stand(struct evzmq__timer *timer)
+{
+    timer->stands = true;
+    return evzmq__timer_start(timer, &far_off);
 }
 
 void evzmq__timer_stop(struct evzmq__timer *timer)

@@ -98,6 +98,11 @@ struct evzmq__timer *evzmq__timer_new(struct event_base *event_base, void (*call
 /* (Re)starts the timer. Returns 0, or -1 with ENOMEM. */
 int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay);
 
+/* Has the timer pending at all times from now on, a day off where it was not started for earlier:
+ * then starting it needs no memory and cannot fail. The callback bears being called for nothing.
+ * For what keeps the loop's dispatch running anyway. Returns 0, or -1 with ENOMEM. */
+int evzmq__timer_stand(struct evzmq__timer *timer);
+
 void evzmq__timer_stop(struct evzmq__timer *timer);
 
 /* NULL is ignored. Also legal in a forked child: a timer is in no table of the kernel. */

@@ -412,7 +412,9 @@ int evzmq_message_add(struct evzmq_message *message, const void *data, size_t si
 int evzmq_message_add_reference(struct evzmq_message *message, void *data, size_t size,
                                 evzmq_free_cb free_cb, void *arg)
 {
-    if (message == NULL || message->is_lent || (data == NULL && size > 0)) {
+    /* The bytes are not copied, so nothing else notices a size that cannot be. */
+    if (message == NULL || message->is_lent || (data == NULL && size > 0) ||
+        size > SIZE_MAX - message->size) {
         errno = EINVAL;
         return -1;
     }

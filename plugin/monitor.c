@@ -11,6 +11,8 @@
  *   zmq_socket_monitor(s, NULL, 0) or the event that says that libzmq stopped by itself.
  * - A reader of another context never meets that PAIR, and the first event would hang. So the
  *   context is checked first, with a monitor of no events, which sends nothing.
+ * - A PAIR that connected to a name which nobody binds is not closed before its context ends. So
+ *   the reader connects right before the monitoring starts, and when that fails somebody binds.
  * - That call needs a socket that still exists. `zmq_socket` is NULL from the moment it must not be
  *   made any more.
  */
@@ -74,9 +76,12 @@ static void *open_pair(void *zmq_context)
 {
     const int zero = 0;
     void *pair = zmq_socket(zmq_context, ZMQ_PAIR);
-    if (pair != NULL) {
-        (void)zmq_setsockopt(pair, ZMQ_RCVHWM, &zero, sizeof(zero));
-        (void)zmq_setsockopt(pair, ZMQ_LINGER, &zero, sizeof(zero));
+    if (pair != NULL && (zmq_setsockopt(pair, ZMQ_RCVHWM, &zero, sizeof(zero)) < 0 ||
+                         zmq_setsockopt(pair, ZMQ_LINGER, &zero, sizeof(zero)) < 0)) {
+        const int error = errno;
+        (void)zmq_close(pair);
+        errno = error;
+        return NULL;
     }
     return pair;
 }
@@ -105,8 +110,9 @@ static int check_context(void *zmq_context, void *zmq_socket)
     int result = monitor_socket(zmq_socket, name, 0);
     int error = errno;
     if (result == 0) {
-        result = evzmq__endpoint_call(zmq_bind, probe, name) < 0 && errno == EADDRINUSE ? 0 : -1;
-        error = EINVAL;
+        const bool is_bound = evzmq__endpoint_call(zmq_bind, probe, name) == 0;
+        error = is_bound ? EINVAL : errno;
+        result = error == EADDRINUSE ? 0 : -1;
         (void)zmq_socket_monitor(zmq_socket, NULL, 0);
     }
     (void)zmq_close(probe);
@@ -114,17 +120,43 @@ static int check_context(void *zmq_context, void *zmq_socket)
     return result;
 }
 
+/* Lets a PAIR go that has connected to a name. */
+static void meet(void *zmq_context, const char *name)
+{
+    void *pair = open_pair(zmq_context);
+    if (pair != NULL) {
+        (void)evzmq__endpoint_call(zmq_bind, pair, name);
+        (void)zmq_close(pair);
+    }
+}
+
+/* Connects the reader and has libzmq send. From here on another monitor of the socket is stopped,
+ * whatever becomes of this one; so that comes last. Returns 0, or -1 with errno. */
+static int begin(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_socket)
+{
+    const unsigned events = monitor->events | EVZMQ_MONITOR_STOPPED | EVZMQ__MONITOR_PEER_EVENTS;
+    char name[NAME_SIZE];
+    make_name(name);
+    if (check_context(zmq_context, zmq_socket) < 0 ||
+        evzmq__endpoint_call(zmq_connect, monitor->pair, name) < 0) {
+        return -1;
+    }
+    if (monitor_socket(zmq_socket, name, events) < 0) {
+        const int error = errno;
+        meet(zmq_context, name);
+        errno = error;
+        return -1;
+    }
+    evzmq__socket_attend(monitor->reader);
+    return 0;
+}
+
 /* Makes the reader and starts the monitoring. Returns 0, or -1 with errno. */
 static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_socket)
 {
-    char name[NAME_SIZE];
-    make_name(name);
     monitor->pair = open_pair(zmq_context);
     if (monitor->pair == NULL) {
         return -1;
-    }
-    if (evzmq__endpoint_call(zmq_connect, monitor->pair, name) < 0) {
-        goto fail_pair;
     }
     monitor->reader = evzmq_socket_new(monitor->base->event_base, monitor->pair, 0);
     if (monitor->reader == NULL) {
@@ -137,11 +169,7 @@ static int start(struct evzmq_monitor *monitor, void *zmq_context, void *zmq_soc
         goto fail_reader;
     }
     monitor->zmq_socket = zmq_socket;
-    const unsigned events = monitor->events | EVZMQ_MONITOR_STOPPED | EVZMQ__MONITOR_PEER_EVENTS;
-    /* From here on another monitor of the socket is stopped, whatever becomes of this one; so that
-     * comes last. */
-    if (check_context(zmq_context, zmq_socket) < 0 ||
-        monitor_socket(zmq_socket, name, events) < 0) {
+    if (begin(monitor, zmq_context, zmq_socket) < 0) {
         goto fail_watch;
     }
     return 0;

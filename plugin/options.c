@@ -32,7 +32,7 @@ static void set_pause(struct evzmq_socket *socket, unsigned reason, bool on)
 void evzmq_socket_setcb(struct evzmq_socket *socket, evzmq_read_cb read_cb, evzmq_write_cb write_cb,
                         evzmq_event_cb event_cb, void *arg)
 {
-    if (socket == NULL) {
+    if (socket == NULL || evzmq__base_is_foreign(socket->base)) {
         return;
     }
     socket->read_cb = read_cb;

@@ -316,7 +316,8 @@ static int build(struct evzmq_pool *pool, struct event_base *base,
     }
     pool->timer = evzmq__timer_new(base, on_tick, pool);
     pool->workers = evzmq__calloc(pool->n_workers, sizeof(*pool->workers));
-    if (pool->timer == NULL || pool->workers == NULL || make_shared(pool) < 0) {
+    if (pool->timer == NULL || evzmq__timer_stand(pool->timer) < 0 || pool->workers == NULL ||
+        make_shared(pool) < 0) {
         return -1;
     }
     for (unsigned i = 0; i < pool->n_workers; i++) {

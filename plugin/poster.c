@@ -149,6 +149,10 @@ int evzmq_poster_post_parts(struct evzmq_poster *poster, const struct evzmq_byte
         errno = EINVAL;
         return -1;
     }
+    if (count > SIZE_MAX / sizeof(*parts)) {
+        errno = ENOMEM; /* Nobody has so many. */
+        return -1;
+    }
     if (ask(poster, parts, count) < 0) {
         return -1;
     }

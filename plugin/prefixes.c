@@ -57,6 +57,13 @@ int evzmq__prefixes_add(struct evzmq__prefixes *prefixes, const char *text, size
     return 0;
 }
 
+uint32_t evzmq__prefixes_count(const struct evzmq__prefixes *prefixes, const char *text,
+                               size_t size)
+{
+    const struct prefix *prefix = find(prefixes, text, size);
+    return prefix == NULL ? 0 : prefix->count;
+}
+
 int evzmq__prefixes_remove(struct evzmq__prefixes *prefixes, const char *text, size_t size,
                            uint32_t *out_count)
 {

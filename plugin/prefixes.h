@@ -23,6 +23,10 @@ struct evzmq__prefixes {
 int evzmq__prefixes_add(struct evzmq__prefixes *prefixes, const char *prefix, size_t size,
                         uint32_t *out_count);
 
+/* The count of a prefix; 0: it is not there. */
+uint32_t evzmq__prefixes_count(const struct evzmq__prefixes *prefixes, const char *prefix,
+                               size_t size);
+
 /* Takes one off the count. Returns 0 with what is left, or -1 with ENOENT. */
 int evzmq__prefixes_remove(struct evzmq__prefixes *prefixes, const char *prefix, size_t size,
                            uint32_t *out_count);

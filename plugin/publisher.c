@@ -192,7 +192,7 @@ void evzmq_publisher_setcb(struct evzmq_publisher *publisher, evzmq_publisher_wr
                            evzmq_subscription_cb subscription_cb, evzmq_publisher_event_cb event_cb,
                            void *arg)
 {
-    if (publisher == NULL) {
+    if (publisher == NULL || evzmq__base_is_foreign(publisher->socket->base)) {
         return;
     }
     publisher->write_cb = write_cb;

@@ -156,7 +156,7 @@ static int check(const struct evzmq_subscriber *subscriber)
 void evzmq_subscriber_setcb(struct evzmq_subscriber *subscriber, evzmq_record_cb record_cb,
                             evzmq_subscriber_event_cb event_cb, void *arg)
 {
-    if (subscriber == NULL) {
+    if (subscriber == NULL || evzmq__base_is_foreign(subscriber->socket->base)) {
         return;
     }
     subscriber->record_cb = record_cb;
@@ -183,10 +183,11 @@ int evzmq_subscriber_set_codec(struct evzmq_subscriber *subscriber, struct evzmq
 void evzmq_subscriber_set_topic_cb(struct evzmq_subscriber *subscriber, evzmq_topic_cb topic_cb,
                                    void *arg)
 {
-    if (subscriber != NULL) {
-        subscriber->topic_cb = topic_cb;
-        subscriber->topic_arg = arg;
+    if (subscriber == NULL || evzmq__base_is_foreign(subscriber->socket->base)) {
+        return;
     }
+    subscriber->topic_cb = topic_cb;
+    subscriber->topic_arg = arg;
 }
 
 /* Checks a prefix and finds its size. Returns 0, or -1 with EINVAL. */
@@ -201,8 +202,8 @@ static int take_prefix(const char *prefix, size_t *out_size)
     return 0;
 }
 
-/* Tells libzmq of a prefix that is new or gone, and of shared batches with the first or the last.
- */
+/* Tells libzmq of a prefix that is new or gone, and of shared batches with the first or the last:
+ * of both or of neither. */
 static int tell(struct evzmq_subscriber *subscriber, int option, const char *prefix, size_t size,
                 bool with_batches)
 {
@@ -210,9 +211,10 @@ static int tell(struct evzmq_subscriber *subscriber, int option, const char *pre
     int result = zmq_setsockopt(zmq_socket, option, prefix, size);
     if (result == 0 && with_batches && subscriber->options.no_shared_batches == 0) {
         result = zmq_setsockopt(zmq_socket, option, evzmq__topic_batch, sizeof(evzmq__topic_batch));
-        if (result < 0 && option == ZMQ_SUBSCRIBE) {
+        if (result < 0) {
+            const int undo = option == ZMQ_SUBSCRIBE ? ZMQ_UNSUBSCRIBE : ZMQ_SUBSCRIBE;
             const int error = errno;
-            (void)zmq_setsockopt(zmq_socket, ZMQ_UNSUBSCRIBE, prefix, size);
+            (void)zmq_setsockopt(zmq_socket, undo, prefix, size);
             errno = error;
         }
     }
@@ -241,14 +243,16 @@ int evzmq_subscriber_subscribe(struct evzmq_subscriber *subscriber, const char *
 int evzmq_subscriber_unsubscribe(struct evzmq_subscriber *subscriber, const char *prefix)
 {
     size_t size = 0;
-    uint32_t count = 0;
-    if (check(subscriber) < 0 || take_prefix(prefix, &size) < 0 ||
-        evzmq__prefixes_remove(&subscriber->prefixes, prefix, size, &count) < 0) {
+    if (check(subscriber) < 0 || take_prefix(prefix, &size) < 0) {
         return -1;
     }
-    const bool was_last = subscriber->prefixes.table.count == 0;
-    subscriber->unsubscribed = subscriber->unsubscribed || count == 0;
-    return count > 0 ? 0 : tell(subscriber, ZMQ_UNSUBSCRIBE, prefix, size, was_last);
+    uint32_t count = evzmq__prefixes_count(&subscriber->prefixes, prefix, size);
+    const bool is_last = subscriber->prefixes.table.count == 1;
+    if (count == 1 && tell(subscriber, ZMQ_UNSUBSCRIBE, prefix, size, is_last) < 0) {
+        return -1;
+    }
+    subscriber->unsubscribed = subscriber->unsubscribed || count == 1;
+    return evzmq__prefixes_remove(&subscriber->prefixes, prefix, size, &count);
 }
 
 int evzmq_subscriber_disable(struct evzmq_subscriber *subscriber)

@@ -294,6 +294,9 @@ void evzmq__worker_on_beat(void *arg)
     if (worker->greets && is_connected(worker)) {
         greet(worker); /* The queue of answers was full. */
     }
+    if (worker->asked && !worker->held && !worker->ending) {
+        (void)evzmq_worker_shutdown(worker); /* There was no memory for it. */
+    }
     const enum evzmq_worker_reason reason = judge(worker, now);
     if (reason != EVZMQ_WORKER_REASON_NONE) {
         ask_to_end(worker, reason);

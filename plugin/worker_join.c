@@ -146,7 +146,7 @@ static int build(struct evzmq_worker *worker, struct event_base *base, const cha
         return -1;
     }
     worker->beat = evzmq__timer_new(base, evzmq__worker_on_beat, worker);
-    if (worker->beat == NULL) {
+    if (worker->beat == NULL || evzmq__timer_stand(worker->beat) < 0) {
         return -1;
     }
     worker->ready = join(worker, ZMQ_PUSH, worker->link.ready, READY_HWM, NULL);

@@ -12,6 +12,8 @@
  * call.
  * - Results are 0 or a count, or -1 with errno; pointers are NULL with errno. Outputs are written
  * on success only.
+ * - Of a NULL object calls with an errno say EINVAL; those that set something without a result, and
+ * the free functions, do nothing; those that only tell what an object holds give NULL or 0.
  * - errno may be one of libzmq's own numbers (EFSM, ETERM, ...; see zmq_errno(3)); evzmq_strerror()
  * knows them.
  * - A call from a thread that may not make it is a race that nothing guards against.

@@ -189,7 +189,8 @@ EVZMQ_API struct evzmq_arena *evzmq_arena_new(void);
  * Thread: that of the arena's user. Callbacks: yes (it is what decode() calls).
  *
  * @param size  bytes; 0 gives a valid pointer too
- * @return memory that lives until evzmq_arena_reset() or evzmq_arena_free(); NULL with ENOMEM
+ * @return memory that lives until evzmq_arena_reset() or evzmq_arena_free(); NULL with EINVAL (NULL
+ * arena), ENOMEM
  */
 EVZMQ_API void *evzmq_arena_alloc(struct evzmq_arena *arena, size_t size);
 

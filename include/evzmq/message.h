@@ -78,8 +78,8 @@ EVZMQ_API int evzmq_message_add(struct evzmq_message *message, const void *data,
  * @param size     bytes
  * @param free_cb  NULL for memory that lives longer than the ZeroMQ context
  * @param arg      given to @p free_cb
- * @return 0, or -1 with EINVAL, ENOMEM; then the message is unchanged, @p free_cb does not run and
- * the bytes stay the caller's
+ * @return 0, or -1 with EINVAL (NULL, a lent message, sizes that add up to more than SIZE_MAX),
+ * ENOMEM; then the message is unchanged, @p free_cb does not run and the bytes stay the caller's
  */
 EVZMQ_API int evzmq_message_add_reference(struct evzmq_message *message, void *data, size_t size,
                                           evzmq_free_cb free_cb, void *arg);

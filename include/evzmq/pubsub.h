@@ -233,8 +233,9 @@ EVZMQ_API int evzmq_publisher_set_codec(struct evzmq_publisher *publisher,
  * @param data   @p size bytes; may be NULL when @p size is 0
  * @return 0, or -1 with EINVAL (NULL, no topic that may be), EAGAIN (EVZMQ_FULL_WAIT, or EV_WRITE
  * disabled: the output queue is full; the write callback says when to go on), EMSGSIZE (larger than
- * batch_bytes, with evzmq_publisher_options::subscriber_bytes set), ENOMEM, ESHUTDOWN, ETERM,
- * ENOTSOCK, ECHILD; the record was not taken then
+ * batch_bytes, with evzmq_publisher_options::subscriber_bytes set; or so large that its size and
+ * that of a topic add up to more than SIZE_MAX), ENOMEM, ESHUTDOWN, ETERM, ENOTSOCK, ECHILD; the
+ * record was not taken then
  */
 EVZMQ_API int evzmq_publisher_publish(struct evzmq_publisher *publisher, const char *topic,
                                       const void *data, size_t size);
@@ -474,7 +475,8 @@ EVZMQ_API int evzmq_subscriber_subscribe(struct evzmq_subscriber *subscriber, co
  *
  * Thread: loop. Callbacks: yes.
  *
- * @return 0, or -1 with EINVAL, ENOENT (there is none), ETERM, ENOTSOCK, ECHILD
+ * @return 0, or -1 with EINVAL, ENOENT (there is none), ETERM, ENOTSOCK, ECHILD; nothing has
+ * changed then
  */
 EVZMQ_API int evzmq_subscriber_unsubscribe(struct evzmq_subscriber *subscriber, const char *prefix);
 

@@ -17,6 +17,11 @@
 #include "faults.h"
 
 struct evbuffer;
+struct evzmq_pool;
+struct evzmq_publisher;
+struct evzmq_requester;
+struct evzmq_subscriber;
+struct evzmq_worker;
 
 /** One attempt: an adapter, a plain peer, and what a scenario may need. end_attempt() frees all of
  * it. */
@@ -30,14 +35,32 @@ struct attempt {
     struct evzmq_envelope *envelope;
     struct evbuffer *buffer;
     int freed;
+
+    struct evzmq_context *context;
+    void *zmq_socket; /* of that context */
+    char endpoint[ENDPOINT_SIZE];
+    struct evzmq_codec *codec;
+    struct evzmq_arena *arena;
+    struct evzmq_poster *poster;
+    struct evzmq_monitor *monitor;
+    struct evzmq_pool *pool;
+    struct evzmq_worker *worker;
+    struct evzmq_requester *requester;
+    struct evzmq_publisher *publisher;
+    struct evzmq_subscriber *subscriber;
 };
 
 /** What is attempted. */
 struct scenario {
+    const char *name; /* of those in lists: what it does, as in "making_a_codec" */
+    bool alone; /* there is neither adapter nor peer */
     int type;
     int peer_type;
     bool unattached; /* the scenario attaches */
-    bool makes_room; /* a failure may leave the message with room for more parts */
+    bool makes_room; /* a failure may leave an object with memory that the next try uses */
+    bool connects; /* ZeroMQ's threads open descriptors meanwhile */
+    bool frugal; /* it takes no memory */
+    int maps[2]; /* errors that may stand for that of a call, where the interface says so */
     void (*prepare)(struct attempt *a); /* with memory; may be NULL */
     int (*act)(struct attempt *a); /* 0, or -1 with errno */
     void (*check)(struct attempt *a); /* what must be true after a success */
@@ -47,6 +70,10 @@ struct scenario {
 /** Makes the sockets and prepares. The peer's routing id is "P". */
 void begin_attempt(struct attempt *a, struct fixture *f, const struct scenario *scenario);
 void end_attempt(struct attempt *a, const struct scenario *scenario);
+
+/** Whether the descriptors become as few as before; libzmq closes those of a socket on a thread of
+ * its own. */
+bool descriptors_are_back(int before);
 
 /** Attempts a scenario until it passes without a failure. */
 void run_scenario(struct fixture *f, const struct scenario *scenario);

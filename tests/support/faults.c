@@ -5,32 +5,37 @@
 #include "faults.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <event2/event.h>
 #include <zmq.h>
 
-enum { KINDS = 12, PLANS = 8 };
+enum { KINDS = 14, PLANS = 8 };
 
 struct plan {
     unsigned calls;
     size_t until; /* calls before the first that fails */
     size_t times;
     int error;
+    int (*error_of)(const char *name); /* instead of `error` */
+    const char *name; /* of the call that failed so; only that fails again */
     void (*run)(void *arg); /* instead of failing */
     void *arg;
 };
 
-static bool active;
+static _Thread_local bool active; /* libzmq's threads free messages meanwhile */
 static bool inside; /* a function of faults_before() runs */
 static void *watched;
 static struct plan plans[PLANS];
 static size_t plan_count;
 static size_t counts[KINDS];
 static size_t made[KINDS];
+static const char *failed_name;
+static bool in_message;
 static char text[16384];
+char faults_any_socket;
 
 /* The linker's names. */
 int __real_zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags);
@@ -61,6 +66,8 @@ void *__real_evzmq__malloc(size_t size);
 void *__wrap_evzmq__malloc(size_t size);
 void *__real_evzmq__calloc(size_t count, size_t size);
 void *__wrap_evzmq__calloc(size_t count, size_t size);
+char *__real_evzmq__copy_text(const char *original);
+char *__wrap_evzmq__copy_text(const char *original);
 void *__real_evzmq__realloc(void *block, size_t size);
 void *__wrap_evzmq__realloc(void *block, size_t size);
 
@@ -71,6 +78,8 @@ void faults_begin(void *zmq_socket)
     plan_count = 0;
     memset(made, 0, sizeof(made));
     text[0] = '\0';
+    failed_name = NULL;
+    in_message = false;
     watched = zmq_socket;
     active = true;
 }
@@ -100,6 +109,13 @@ void faults_before(unsigned calls, size_t n, void (*run)(void *arg), void *arg)
     plan->times = 1;
     plan->run = run;
     plan->arg = arg;
+}
+
+void faults_plan_by_name(unsigned calls, size_t n, int (*error_of)(const char *name))
+{
+    struct plan *const plan = plan_new(calls, n);
+    plan->times = 1;
+    plan->error_of = error_of;
 }
 
 static size_t sum(const size_t *numbers, unsigned calls)
@@ -159,12 +175,28 @@ static void note(const char *name, bool more, int result)
     errno = error;
 }
 
+/* The error of a plan that depends on the call. */
+static void choose_error(struct plan *plan, const char *name)
+{
+    enum { INTERRUPTIONS = 3 };
+    if (plan->name == NULL) {
+        plan->error = plan->error_of(name);
+        plan->times = plan->error == EINTR ? INTERRUPTIONS : plan->error != 0;
+        plan->name = name;
+    } else if (strcmp(plan->name, name) != 0) {
+        plan->times = 0;
+    }
+}
+
 /* What one plan has to say to a call. Returns whether the call fails. */
-static bool plan_applies(struct plan *plan)
+static bool plan_applies(struct plan *plan, const char *name)
 {
     if (plan->until > 0) {
         plan->until--;
         return false;
+    }
+    if (plan->error_of != NULL && plan->times > 0) {
+        choose_error(plan, name);
     }
     if (plan->times == 0) {
         return false;
@@ -180,8 +212,22 @@ static bool plan_applies(struct plan *plan)
     return true;
 }
 
-/* Counts a call and says whether it may go on; otherwise errno is set. */
-static bool pass(enum fault_call call)
+static bool is_watched(const void *zmq_socket)
+{
+    return zmq_socket == watched || watched == FAULTS_ANY_SOCKET;
+}
+
+bool faults_in_message(void)
+{
+    return in_message;
+}
+
+const char *faults_failed_name(void)
+{
+    return failed_name;
+}
+
+bool faults_pass(enum fault_call call, const char *name)
 {
     if (!active || inside) {
         return true;
@@ -194,16 +240,32 @@ static bool pass(enum fault_call call)
     bool fails = false;
     for (size_t i = 0; i < plan_count; i++) {
         if ((plans[i].calls & (unsigned)call) != 0) {
-            fails = plan_applies(&plans[i]) || fails;
+            fails = plan_applies(&plans[i], name) || fails;
         }
     }
     made[kind] += fails;
+    failed_name = fails ? name : failed_name;
     return !fails;
+}
+
+static bool pass(enum fault_call call)
+{
+    static const char *const names[KINDS] = {
+        "zmq_msg_recv",   "zmq_msg_send", "zmq_getsockopt",    "zmq_getsockopt",
+        "zmq_setsockopt", "zmq_close",    "zmq_msg_init_size", "zmq_msg_init_data",
+        "zmq_msg_copy",   "event_new",    "event_add",         "the library's allocator",
+        "libevent's",     "another's",
+    };
+    unsigned kind = 0;
+    while (call != 1u << kind) {
+        kind++;
+    }
+    return faults_pass(call, names[kind]);
 }
 
 int __wrap_zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
 {
-    if (socket != watched) {
+    if (!is_watched(socket)) {
         return __real_zmq_msg_recv(msg, socket, flags);
     }
     const int result = pass(FAULT_RECV) ? __real_zmq_msg_recv(msg, socket, flags) : -1;
@@ -213,18 +275,19 @@ int __wrap_zmq_msg_recv(zmq_msg_t *msg, void *socket, int flags)
 
 int __wrap_zmq_msg_send(zmq_msg_t *msg, void *socket, int flags)
 {
-    if (socket != watched) {
+    if (!is_watched(socket)) {
         return __real_zmq_msg_send(msg, socket, flags);
     }
     const int result = pass(FAULT_SEND) ? __real_zmq_msg_send(msg, socket, flags) : -1;
     note("send", (flags & ZMQ_SNDMORE) != 0, result);
+    in_message = result >= 0 ? (flags & ZMQ_SNDMORE) != 0 : in_message;
     return result;
 }
 
 int __wrap_zmq_getsockopt(void *socket, int option, void *value, size_t *size)
 {
     const bool looks = option == ZMQ_EVENTS;
-    if (socket != watched) {
+    if (!is_watched(socket)) {
         return __real_zmq_getsockopt(socket, option, value, size);
     }
     const int result = pass(looks ? FAULT_LOOK : FAULT_GET)
@@ -236,7 +299,7 @@ int __wrap_zmq_getsockopt(void *socket, int option, void *value, size_t *size)
 
 int __wrap_zmq_setsockopt(void *socket, int option, const void *value, size_t size)
 {
-    if (socket != watched || pass(FAULT_SET)) {
+    if (!is_watched(socket) || pass(FAULT_SET)) {
         return __real_zmq_setsockopt(socket, option, value, size);
     }
     return -1;
@@ -244,7 +307,7 @@ int __wrap_zmq_setsockopt(void *socket, int option, const void *value, size_t si
 
 int __wrap_zmq_close(void *socket)
 {
-    return socket != watched || pass(FAULT_CLOSE) ? __real_zmq_close(socket) : -1;
+    return !is_watched(socket) || pass(FAULT_CLOSE) ? __real_zmq_close(socket) : -1;
 }
 
 int __wrap_zmq_msg_init_size(zmq_msg_t *msg, size_t size)
@@ -271,7 +334,10 @@ struct event *__wrap_event_new(struct event_base *base, evutil_socket_t fd, shor
 
 int __wrap_event_add(struct event *event, const struct timeval *timeout)
 {
-    return pass(FAULT_EVENT_ADD) ? __real_event_add(event, timeout) : -1;
+    /* libevent has the memory of an event that is pending already. */
+    return event_pending(event, EV_READ | EV_WRITE | EV_TIMEOUT, NULL) != 0 || pass(FAULT_EVENT_ADD)
+               ? __real_event_add(event, timeout)
+               : -1;
 }
 
 void *__wrap_evzmq__malloc(size_t size)
@@ -284,7 +350,30 @@ void *__wrap_evzmq__calloc(size_t count, size_t size)
     return pass(FAULT_ALLOC) ? __real_evzmq__calloc(count, size) : NULL;
 }
 
+/* Its call of evzmq__malloc() stays within one file, where nothing is wrapped. */
+char *__wrap_evzmq__copy_text(const char *original)
+{
+    return pass(FAULT_ALLOC) ? __real_evzmq__copy_text(original) : NULL;
+}
+
 void *__wrap_evzmq__realloc(void *block, size_t size)
 {
     return pass(FAULT_ALLOC) ? __real_evzmq__realloc(block, size) : NULL;
+}
+
+/* libevent's own memory. */
+static void *libevent_malloc(size_t size)
+{
+    return pass(FAULT_LIBEVENT) ? malloc(size) : NULL;
+}
+
+static void *libevent_realloc(void *block, size_t size)
+{
+    return pass(FAULT_LIBEVENT) ? realloc(block, size) : NULL;
+}
+
+/* Before anything of libevent's is allocated. */
+__attribute__((constructor)) static void take_over_libevents_memory(void)
+{
+    event_set_mem_functions(libevent_malloc, libevent_realloc, free);
 }

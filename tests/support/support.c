@@ -17,9 +17,15 @@ static atomic_long live;
 static atomic_long made;
 static atomic_long until_failure; /* 0: never. */
 
-static int allocation_fails(void)
+/* More than any test needs: a request for more fails here, before a sanitizer stops the program. */
+#define SIZE_LIMIT (SIZE_MAX / 4)
+
+static int allocation_fails(size_t size)
 {
     (void)atomic_fetch_add(&made, 1);
+    if (size > SIZE_LIMIT) {
+        return 1;
+    }
     if (atomic_load(&until_failure) == 0) {
         return 0;
     }
@@ -28,7 +34,7 @@ static int allocation_fails(void)
 
 static void *counting_malloc(size_t size)
 {
-    void *const memory = allocation_fails() ? NULL : malloc(size);
+    void *const memory = allocation_fails(size) ? NULL : malloc(size);
 
     if (memory != NULL) {
         (void)atomic_fetch_add(&live, 1);
@@ -38,7 +44,7 @@ static void *counting_malloc(size_t size)
 
 static void *counting_realloc(void *old, size_t size)
 {
-    void *const memory = allocation_fails() ? NULL : realloc(old, size);
+    void *const memory = allocation_fails(size) ? NULL : realloc(old, size);
 
     if (memory != NULL && old == NULL) {
         (void)atomic_fetch_add(&live, 1);

@@ -3,7 +3,6 @@
  */
 #include "attempt.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <evzmq/msgpack.h>
@@ -296,18 +295,6 @@ static void timeouts_that_could_not_be_set_do_not_pass(void **state)
 }
 
 /* libevent's own memory. */
-static bool libevent_has_none;
-
-static void *libevent_malloc(size_t size)
-{
-    return libevent_has_none ? NULL : malloc(size);
-}
-
-static void *libevent_realloc(void *block, size_t size)
-{
-    return libevent_has_none ? NULL : realloc(block, size);
-}
-
 static void ignore(evutil_socket_t fd, short what, void *arg)
 {
     (void)fd;
@@ -324,7 +311,8 @@ static size_t fill_timers(struct fixture *f, struct event *timers[64])
     for (size_t i = 0; i < 64; i++) {
         timers[i] = evtimer_new(f->base, ignore, NULL);
     }
-    libevent_has_none = true;
+    faults_begin(NULL);
+    faults_plan(FAULT_LIBEVENT, 1, FOR_EVER, ENOMEM);
     while (evtimer_add(timers[count], &hour) == 0) {
         count++;
         assert_true(count < 64);
@@ -346,7 +334,7 @@ static void enabling_without_memory_for_timers_delivers_what_waits(void **state)
     (void)fill_timers(f, timers);
     probe_enable(&a.p, EV_READ);
     fixture_glance(f);
-    libevent_has_none = false;
+    faults_end();
     assert_int_equal(a.p.reads, 1);
     for (size_t i = 0; i < 64; i++) {
         event_free(timers[i]);
@@ -366,7 +354,7 @@ static void attaching_without_memory_for_timers_fails(void **state)
     errno = 0;
     assert_null(evzmq_socket_new(f->base, a.socket, 0));
     assert_int_equal(errno, ENOMEM);
-    libevent_has_none = false;
+    faults_end();
     for (size_t i = 0; i < 64; i++) {
         event_free(timers[i]);
     }
@@ -391,6 +379,5 @@ int main(void)
         claim(enabling_without_memory_for_timers_delivers_what_waits),
         claim(attaching_without_memory_for_timers_fails),
     };
-    event_set_mem_functions(libevent_malloc, libevent_realloc, free);
     return run_claims(tests);
 }
