@@ -469,6 +469,11 @@ EVZMQ_API int evzmq_socket_write_value(struct evzmq_socket *socket, const void *
 /**
  * Answers a request: sends the envelope's parts, then a copy of the bytes.
  *
+ * A REP is for peers that are trusted. With libzmq 4.3.4 a message that a peer sends it without an
+ * empty part in front, when the peer has gone by the time the message is read, costs another peer
+ * its answer: the next reply is dropped, and this call succeeds (plain libzmq, 20 rounds of 20;
+ * router_t::rollback(), router.cpp). A ROUTER has no such fault, and answers REQ peers as well.
+ *
  * Thread: loop. Callbacks: yes, now or from any later one (with evzmq_envelope_dup()).
  *
  * @param envelope  from evzmq_message_get_envelope() of the request; on REP its parts are libzmq's

@@ -190,6 +190,35 @@ static void keep_envelope(struct probe *p, struct evzmq_message *message)
     assert_non_null(late[data[0]]);
 }
 
+/* Answers what has a delimiter. */
+static void reply_to_requests(struct probe *p, struct evzmq_message *message)
+{
+    if (evzmq_message_get_part_count(message) > 2) {
+        reply_echo(p, message);
+    }
+}
+
+/* REP of libzmq 4.3.4 would lose the answer. */
+static void a_router_answers_when_a_peer_sent_no_delimiter_and_left(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {.on_read = reply_to_requests};
+    char endpoint[ENDPOINT_SIZE];
+
+    open_server(f, &p, ZMQ_ROUTER, endpoint);
+    for (size_t i = 0; i < 10; i++) {
+        void *const stranger = join(f, ZMQ_DEALER, endpoint);
+        void *const req = join(f, ZMQ_REQ, endpoint);
+
+        peer_send_text(stranger, "no delimiter");
+        peer_close(f, stranger);
+        expect_echo(f, req, "ping", "ping");
+        peer_close(f, req);
+        run_until(f, p.reads == 2 * (i + 1));
+    }
+    probe_free(&p);
+}
+
 static void router_replies_later_in_any_order(void **state)
 {
     struct fixture *const f = *state;
@@ -428,6 +457,7 @@ int main(void)
         claim(a_reply_without_a_request_is_efsm),
         claim(router_replies_to_req_through_its_delimiter),
         claim(router_replies_to_a_bare_dealer_with_the_routing_id_alone),
+        claim(a_router_answers_when_a_peer_sent_no_delimiter_and_left),
         claim(router_replies_later_in_any_order),
         claim(reply_needs_an_envelope_except_on_rep),
         claim(other_types_have_no_envelope),

@@ -2,35 +2,28 @@
  * fuzz_msgpack.c: any bytes given to the msgpack codec.
  *
  * Linked with libFuzzer (clang -fsanitize=fuzzer) it searches; linked with replay.c it is an
- * ordinary test over the wire vectors. The properties: what is refused has allocated nothing; what
- * is accepted takes at most 24 bytes a byte of input and one chunk's rounding, can be visited, and
- * encodes to bytes that decode to the same tree; a codec that checks UTF-8 accepts a part of what
- * one without that check accepts.
+ * ordinary test over the wire vectors. The properties: what is accepted is exactly what msgpack-c
+ * unpacks to the last byte and what fits the limits, also limits that are small; the tree is that
+ * of msgpack-c; what is refused has allocated nothing; what is accepted takes at most 24 bytes a
+ * byte of input (48 for each pair of a map, which is two bytes at least) and one chunk's rounding,
+ * can be visited, and encodes to bytes that decode to the same tree; a codec that checks UTF-8
+ * accepts a part of what one without that check accepts.
  */
 #include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <evzmq/msgpack.h>
 
 #include "allocator.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
+#include "reference.h"
 
 #define PEAK_PER_BYTE 24
 #define PEAK_FIXED 16384
-
-static void check(bool holds, const char *claim)
-{
-    if (!holds) {
-        (void)fprintf(stderr, "not true: %s\n", claim);
-        abort();
-    }
-}
 
 static struct evzmq_codec *make_codec(int validate_utf8)
 {
@@ -108,6 +101,54 @@ static void check_round_trip(const struct evzmq_codec *codec, const void *value,
     free(once);
 }
 
+/* Limits that inputs of a few bytes reach, each by itself. */
+static const struct evzmq_msgpack_limits small_limits[] = {
+    {.size = sizeof(struct evzmq_msgpack_limits), .depth_max = REFERENCE_DEPTH_MAX},
+    {.size = sizeof(struct evzmq_msgpack_limits), .depth_max = 1},
+    {.size = sizeof(struct evzmq_msgpack_limits), .depth_max = 4},
+    {.size = sizeof(struct evzmq_msgpack_limits), .depth_max = 32, .elements_max = 5},
+    {.size = sizeof(struct evzmq_msgpack_limits), .depth_max = 32, .memory_max = 200},
+};
+enum { SMALL_LIMITS = sizeof(small_limits) / sizeof(small_limits[0]) };
+
+static bool fits(const struct reference *reference, const struct evzmq_msgpack_limits *limits)
+{
+    const size_t elements_max =
+        limits->elements_max != 0 ? limits->elements_max : EVZMQ_MSGPACK_ELEMENTS_DEFAULT;
+    const size_t memory_max =
+        limits->memory_max != 0 ? limits->memory_max : EVZMQ_MSGPACK_MEMORY_DEFAULT;
+    return reference->accepted && reference->depth <= limits->depth_max &&
+           reference->elements <= elements_max &&
+           (reference->elements + 1) * sizeof(msgpack_object) <= memory_max;
+}
+
+/* Both directions: what msgpack-c accepts and the limits allow, and nothing else. */
+static void check_limits(const struct reference *reference, const uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < SMALL_LIMITS; i++) {
+        struct evzmq_codec *const codec = evzmq_msgpack_codec_new(&small_limits[i]);
+        struct evzmq_arena *const arena = evzmq_arena_new();
+        check(codec != NULL && arena != NULL, "there is memory");
+        const void *value = NULL;
+        struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
+        const size_t before = allocator_get_counts().calls;
+        const bool accepted = evzmq_codec_decode(codec, data, size, arena, &value, &error) == 0;
+        check(accepted == fits(reference, &small_limits[i]),
+              "accepted is what the reference accepts and the limits allow");
+        if (accepted) {
+            check(reference_equals(reference, value), "the tree is that of the reference");
+        } else {
+            check(allocator_get_counts().calls == before, "a refusal allocates nothing");
+            const bool by_limit = error.kind == EVZMQ_DECODE_DEPTH ||
+                                  error.kind == EVZMQ_DECODE_ELEMENTS ||
+                                  error.kind == EVZMQ_DECODE_MEMORY;
+            check(by_limit || !reference->accepted, "bytes are at fault, or a limit");
+        }
+        evzmq_arena_free(arena);
+        evzmq_codec_free(codec);
+    }
+}
+
 static void check_refusal(const struct evzmq_decode_error *error, size_t size,
                           const struct allocator_counts *before)
 {
@@ -119,6 +160,8 @@ static void check_refusal(const struct evzmq_decode_error *error, size_t size,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    struct reference reference;
+    reference_decode(&reference, data, size);
     allocator_install();
     struct evzmq_codec *const codec = make_codec(0);
     struct evzmq_codec *const strict = make_codec(1);
@@ -133,6 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check(allocator_get_counts().bytes_peak - before.bytes <= PEAK_PER_BYTE * size + PEAK_FIXED,
               "the memory is in proportion to the input");
         check(visit(value) < SIZE_MAX, "the tree can be visited");
+        check(reference.accepted || reference.too_deep, "what is accepted is msgpack");
         check_round_trip(codec, value, size);
     } else {
         check_refusal(&error, size, &before);
@@ -147,7 +191,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     evzmq_arena_free(arena);
     evzmq_codec_free(strict);
     evzmq_codec_free(codec);
+    check_limits(&reference, data, size);
     check(allocator_get_counts().blocks == 0, "nothing leaks");
     allocator_remove();
+    reference_free(&reference);
     return 0;
 }
+
+const struct fuzz_plan fuzz_plan = {.prefixes_max = SIZE_MAX, .places_max = 64};

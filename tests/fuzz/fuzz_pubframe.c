@@ -9,22 +9,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "batch.h"
+#include "fuzz.h"
 #include "pubframe.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void check(bool holds, const char *claim)
-{
-    if (!holds) {
-        (void)fprintf(stderr, "not true: %s\n", claim);
-        abort();
-    }
-}
 
 static uint8_t *copy(const void *data, size_t size)
 {
@@ -112,3 +102,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(frame);
     return 0;
 }
+
+const struct fuzz_plan fuzz_plan = {.prefixes_max = SIZE_MAX, .places_max = 64};

@@ -4,13 +4,14 @@
  * Linked with libFuzzer (clang -fsanitize=fuzzer) it searches; linked with replay.c it is an
  * ordinary test over the wire vectors. The records are those of records.h and one with a field of
  * every kind, as an array and as a map. The properties: an error has a kind and an offset within
- * the input; what is accepted encodes, and the result decodes to a value that encodes to the same
- * bytes; without UTF-8 checks nothing less is accepted; memory stays within the limit.
+ * the input; what is accepted is msgpack for msgpack-c too, to the last byte, and where the bytes
+ * are said to be no msgpack they are none for it either; what is accepted encodes, and the result
+ * decodes to a value that encodes to the same bytes; without UTF-8 checks nothing less is accepted;
+ * memory stays within the limit.
  */
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +19,8 @@
 
 #include "all_kinds.h"
 #include "allocator.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
+#include "reference.h"
 
 #define MEMORY_MAX 65536
 
@@ -30,14 +31,6 @@ static const struct evzmq_schema *const schemas[] = {
     &all_kinds_array_schema,           &all_kinds_map_schema,
 };
 enum { SCHEMAS = sizeof(schemas) / sizeof(schemas[0]) };
-
-static void check(bool holds, const char *claim)
-{
-    if (!holds) {
-        (void)fprintf(stderr, "not true: %s\n", claim);
-        abort();
-    }
-}
 
 static struct evzmq_codec *make_codec(const struct evzmq_schema *schema, int skip_utf8)
 {
@@ -71,8 +64,20 @@ static void check_round_trip(const struct evzmq_codec *codec, struct evzmq_arena
     free(once);
 }
 
+/* What a record's codec says of bytes as such, held against msgpack-c. Its containers may be deeper
+ * than msgpack-c follows. */
+static void check_reference(const struct reference *reference, bool accepted,
+                            enum evzmq_decode_kind kind)
+{
+    if (accepted) {
+        check(reference->accepted || reference->too_deep, "what is accepted is msgpack");
+    } else if (kind == EVZMQ_DECODE_TRUNCATED || kind == EVZMQ_DECODE_TRAILING) {
+        check(!reference->accepted, "what is said to be no msgpack is none");
+    }
+}
+
 static void try_codecs(const struct evzmq_codec *strict, const struct evzmq_codec *lax,
-                       const uint8_t *data, size_t size)
+                       const struct reference *reference, const uint8_t *data, size_t size)
 {
     struct evzmq_arena *const arena = evzmq_arena_new();
     check(arena != NULL, "the arena can be made");
@@ -81,6 +86,7 @@ static void try_codecs(const struct evzmq_codec *strict, const struct evzmq_code
     const size_t before = allocator_get_counts().bytes;
     const bool accepted = evzmq_codec_decode(strict, data, size, arena, &value, &error) == 0;
     check(allocator_get_counts().bytes - before <= 4 * MEMORY_MAX, "memory is bounded");
+    check_reference(reference, accepted, error.kind);
     if (accepted) {
         check_round_trip(strict, arena, value);
     } else {
@@ -109,11 +115,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             lax[i] = make_codec(schemas[i], 1);
         }
     }
+    struct reference reference;
+    reference_decode(&reference, data, size);
     const size_t blocks = allocator_get_counts().blocks;
     for (size_t i = 0; i < SCHEMAS; i++) {
-        try_codecs(strict[i], lax[i], data, size);
+        try_codecs(strict[i], lax[i], &reference, data, size);
     }
+    reference_free(&reference);
     check(allocator_get_counts().blocks == blocks, "nothing leaks");
     allocator_remove();
     return 0;
 }
+
+const struct fuzz_plan fuzz_plan = {.prefixes_max = SIZE_MAX, .places_max = 64};
