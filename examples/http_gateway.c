@@ -139,8 +139,7 @@ static int make_pool(struct gateway *gateway, const char *const *worker_argv)
     const struct timeval timeout = {READY_SECONDS, 0};
     gateway->queries = evzmq_schema_codec_new(&evzmq_record_query_schema, NULL);
     gateway->responses = evzmq_schema_codec_new(&evzmq_record_response_schema, NULL);
-    gateway->loads = calloc(gateway->options.workers, sizeof(*gateway->loads));
-    if (gateway->queries == NULL || gateway->responses == NULL || gateway->loads == NULL) {
+    if (gateway->queries == NULL || gateway->responses == NULL || completions_begin(gateway) != 0) {
         return complain("no memory");
     }
     const struct evzmq_pool_options options = {.size = sizeof(options),
@@ -214,7 +213,7 @@ static void finish(struct gateway *gateway)
     }
     evzmq_pool_free(gateway->pool);
     exchange_clear(gateway);
-    free(gateway->loads);
+    completions_clear(gateway);
     evzmq_codec_free(gateway->queries);
     evzmq_codec_free(gateway->responses);
     struct event *events[] = {gateway->signals[0], gateway->signals[1], gateway->patience,

@@ -161,17 +161,69 @@ static void answer_result(struct exchange *exchange, const struct evzmq_record_q
 
 /* To and from the workers. */
 
+/*
+ * A worker that leaves requests without an answer gets no more once they are as many as it may
+ * have: it would be up and do nothing for ever, also when the clients of all of them have left. So
+ * a worker that has so many, and for as long as a request may take got none and said nothing, is
+ * killed, and another one started.
+ *
+ * The timer's time is that of the exchanges' own, and it was started after theirs, so that none of
+ * them waits any more when it fires.
+ */
+static void on_silence(evutil_socket_t fd, short events, void *arg)
+{
+    const struct load *load = arg;
+    const struct gateway *gateway = load->gateway;
+    const unsigned worker = (unsigned)(load - gateway->loads);
+    struct evzmq_pool_worker_stats stats = {.size = sizeof(stats)};
+    (void)fd;
+    (void)events;
+    if (evzmq_pool_get_worker_stats(gateway->pool, worker, &stats) == 0 &&
+        stats.state == EVZMQ_POOL_UP && stats.pid > 0 &&
+        stats.unanswered + stats.queued >= REQUESTS_PER_WORKER) {
+        (void)complain("worker %u leaves %llu requests unanswered", worker,
+                       (unsigned long long)(stats.unanswered + stats.queued));
+        (void)kill((pid_t)stats.pid, SIGKILL);
+    }
+}
+
+int completions_begin(struct gateway *gateway)
+{
+    gateway->loads = calloc(gateway->options.workers, sizeof(*gateway->loads));
+    if (gateway->loads == NULL) {
+        return -1;
+    }
+    for (unsigned worker = 0; worker < gateway->options.workers; worker++) {
+        struct load *load = &gateway->loads[worker];
+        load->gateway = gateway;
+        load->silence = evtimer_new(gateway->base, on_silence, load);
+        if (load->silence == NULL) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+void completions_clear(struct gateway *gateway)
+{
+    for (unsigned i = 0; gateway->loads != NULL && i < gateway->options.workers; i++) {
+        if (gateway->loads[i].silence != NULL) {
+            event_free(gateway->loads[i].silence);
+        }
+    }
+    free(gateway->loads);
+}
+
+/* A worker has got a request or said something: its silence begins anew. */
 static void hear(struct gateway *gateway, unsigned worker)
 {
-    (void)event_base_gettimeofday_cached(gateway->base, &gateway->loads[worker].heard);
+    (void)event_add(gateway->loads[worker].silence, gateway->timeout);
 }
 
 static void asked(struct exchange *exchange, unsigned worker)
 {
     struct load *load = &exchange->gateway->loads[worker];
-    if (load->asked.count == 0) {
-        hear(exchange->gateway, worker);
-    }
+    hear(exchange->gateway, worker);
     exchange->phase = PHASE_ASKED;
     exchange->worker = worker;
     exchange->place = ++load->sent;
@@ -346,9 +398,9 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     const struct evzmq_record_stream_chunk *chunk = record;
     const struct evzmq_record_query_result *result = record;
     (void)pool;
-    hear(gateway, worker);
     if (record == NULL) {
         gateway->counters.bad_answers++;
+        hear(gateway, worker);
         return;
     }
     struct exchange *exchange = exchange_find(gateway, is_chunk ? chunk->id : result->id);
@@ -362,46 +414,14 @@ void completions_answer(struct evzmq_pool *pool, unsigned worker, struct evzmq_m
     } else {
         gateway->counters.bad_answers++;
     }
+    hear(gateway, worker); /* after the exchange's time has begun anew, if it has */
     pump(gateway);
-}
-
-/* Whether a worker has said nothing for as long as a request may take. A request that waited for it
- * may be overdue soon after it got it, which says nothing about the worker. */
-static bool is_silent(const struct gateway *gateway, const struct load *load)
-{
-    struct timeval now = {0, 0};
-    struct timeval silence;
-    (void)event_base_gettimeofday_cached(gateway->base, &now);
-    evutil_timersub(&now, &load->heard, &silence);
-    return silence.tv_sec >= (time_t)gateway->options.timeout;
-}
-
-/* A worker that leaves requests without an answer gets no more once they are as many as it may
- * have: it would be up and do nothing for ever. When nobody waits for any of them it is killed, and
- * another one started. */
-static void end_stuck_workers(const struct gateway *gateway)
-{
-    for (unsigned worker = 0; worker < gateway->options.workers; worker++) {
-        struct evzmq_pool_worker_stats stats = {.size = sizeof(stats)};
-        struct load *load = &gateway->loads[worker];
-        if (load->asked.count == 0 && is_silent(gateway, load) &&
-            evzmq_pool_get_worker_stats(gateway->pool, worker, &stats) == 0 &&
-            stats.state == EVZMQ_POOL_UP && stats.pid > 0 && stats.pid != load->given_up &&
-            stats.unanswered + stats.queued >= REQUESTS_PER_WORKER) {
-            (void)complain("worker %u leaves %llu requests unanswered", worker,
-                           (unsigned long long)(stats.unanswered + stats.queued));
-            load->given_up = stats.pid;
-            (void)kill((pid_t)stats.pid, SIGKILL);
-        }
-    }
 }
 
 void completions_overdue(struct exchange *exchange)
 {
-    struct gateway *gateway = exchange->gateway;
-    gateway->counters.timed_out++;
+    exchange->gateway->counters.timed_out++;
     answer_failed(exchange, GATEWAY_TIMEOUT, "timeout", "no answer came in time");
-    end_stuck_workers(gateway);
 }
 
 /* A worker is lost, and with it what it had. Requests that its socket still holds go to the process
@@ -443,7 +463,6 @@ void completions_event(struct evzmq_pool *pool, const struct evzmq_pool_event *e
         break;
     case EVZMQ_POOL_EVENT_READY:
         hear(gateway, event->worker);
-        gateway->loads[event->worker].given_up = 0;
         break;
     case EVZMQ_POOL_EVENT_WRITABLE:
     default:

@@ -55,10 +55,10 @@ struct exchange_table {
 
 /* What one worker has to answer. */
 struct load {
+    struct gateway *gateway;
     struct exchange_list asked;
     uint64_t sent; /* requests that its socket accepted, over all its starts */
-    struct timeval heard; /* when it answered last, or began to have something to answer */
-    long given_up; /* the process that was killed because it answers nothing any more */
+    struct event *silence; /* due when it has neither got a request nor said anything for long */
 };
 
 #define CODES_MAX 600
@@ -127,6 +127,10 @@ void serve_reply(struct gateway *gateway, struct evhttp_request *request, int co
 void serve_error(struct gateway *gateway, struct evhttp_request *request, int code,
                  const char *type, const char *message);
 
+/* Makes the loads, before the pool. Returns 0, or -1 without memory. */
+int completions_begin(struct gateway *gateway);
+/* Frees them, after the pool, also where there are none or not all. */
+void completions_clear(struct gateway *gateway);
 /* Takes a request to complete a prompt. */
 void completions_request(struct gateway *gateway, struct evhttp_request *request);
 /* The pool's callbacks. */

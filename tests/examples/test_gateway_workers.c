@@ -149,6 +149,7 @@ static void text_that_is_no_utf8_does_not_reach_clients(void **state)
     start(&server, &client, "1");
     ask(&client, "binary");
     web_expect(&client, 504);
+    web_await_metric(&server, "gateway_bad_answers_total", 1);
     assert_int_equal(web_metric(&server, "gateway_bad_answers_total"), 1);
     end(&server, &client);
 }
@@ -192,6 +193,84 @@ static void a_worker_that_answers_nothing_any_more_is_replaced(void **state)
     end(&server, &client);
 }
 
+/* Nobody is left who would wait too long. */
+static void a_worker_whose_clients_left_without_an_answer_is_replaced(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    struct web_client clients[REQUESTS_PER_WORKER];
+    (void)state;
+    start(&server, &client, "2");
+    const pid_t worker = gateway_worker(&server);
+    for (int i = 0; i < REQUESTS_PER_WORKER; i++) {
+        web_connect(&clients[i], &server);
+        ask(&clients[i], "mute");
+        web_await_metric(&server, "gateway_exchanges_total", (unsigned long long)i + 1);
+    }
+    for (int i = 0; i < REQUESTS_PER_WORKER; i++) {
+        web_close(&clients[i]);
+    }
+    web_await_metric(&server, "evzmq_pool_restarts_total", 1);
+    assert_int_not_equal(gateway_worker(&server), worker);
+    end(&server, &client);
+}
+
+/* What had waited is overdue before the worker has been silent for as long. Where this process is
+ * so slow that the worker is replaced while it stands still, the next one gets what waits. */
+static void a_worker_that_stalls_once_it_got_what_had_waited_is_replaced(void **state)
+{
+    enum { CLIENTS = 2 * REQUESTS_PER_WORKER };
+    struct web_server server;
+    struct web_client client;
+    struct web_client clients[CLIENTS];
+    (void)state;
+    start(&server, &client, "2");
+    const pid_t worker = gateway_worker(&server);
+    web_stop_process(worker);
+    for (int i = 0; i < CLIENTS; i++) {
+        web_connect(&clients[i], &server);
+        ask(&clients[i], i < REQUESTS_PER_WORKER ? "hello" : "mute");
+        web_await_metric(&server, "gateway_exchanges_total", (unsigned long long)i + 1);
+    }
+    /* It comes back clearly later than the last of them came: by so many connections. */
+    const unsigned long long connections = web_metric(&server, "gateway_connections_total");
+    web_await_metric(&server, "gateway_connections_total", connections + 200);
+    (void)kill(worker, SIGCONT);
+    for (int i = 0; i < CLIENTS; i++) {
+        struct web_answer answer;
+        web_receive(&clients[i], &answer);
+        assert_true(answer.status == 504 || (answer.status == 200 && i < REQUESTS_PER_WORKER));
+        web_free(&answer);
+        web_close(&clients[i]);
+    }
+    web_await_metric(&server, "evzmq_pool_restarts_total", 1);
+    end(&server, &client);
+}
+
+/* Its last piece is the last that is heard of the worker. */
+static void a_stream_ends_for_its_own_time_before_its_stuck_worker_is_replaced(void **state)
+{
+    struct web_server server;
+    struct web_client client;
+    struct web_client clients[REQUESTS_PER_WORKER];
+    (void)state;
+    start(&server, &client, "1");
+    for (int i = 0; i < REQUESTS_PER_WORKER; i++) {
+        web_connect(&clients[i], &server);
+        gateway_post(&clients[i], "{\"prompt\":\"half\",\"stream\":true}");
+        web_await_metric(&server, "gateway_exchanges_total", (unsigned long long)i + 1);
+    }
+    for (int i = 0; i < REQUESTS_PER_WORKER; i++) {
+        struct web_answer answer;
+        web_receive(&clients[i], &answer);
+        assert_non_null(strstr(answer.body, "{\"error\":{\"type\":\"timeout\""));
+        web_free(&answer);
+        web_close(&clients[i]);
+    }
+    web_await_metric(&server, "evzmq_pool_restarts_total", 1);
+    end(&server, &client);
+}
+
 static void workers_that_cannot_be_started_are_an_end_with_a_word(void **state)
 {
     static const char *const programs[] = {"no/such/program", "/dev/null"};
@@ -217,6 +296,9 @@ int main(void)
         claim(text_that_is_no_utf8_does_not_reach_clients),
         claim(requests_with_a_worker_that_exits_get_502),
         claim(a_worker_that_answers_nothing_any_more_is_replaced),
+        claim(a_worker_whose_clients_left_without_an_answer_is_replaced),
+        claim(a_worker_that_stalls_once_it_got_what_had_waited_is_replaced),
+        claim(a_stream_ends_for_its_own_time_before_its_stuck_worker_is_replaced),
         claim(workers_that_cannot_be_started_are_an_end_with_a_word),
     };
     return run_claims(tests);
