@@ -178,7 +178,7 @@ static void a_wrong_method_gets_405_and_is_told_the_right_ones(void **state)
     assert_int_equal(web_end(&server, SIGTERM), 0);
 }
 
-/* evhttp keeps the connection of a CONNECT whatever it is told. */
+/* evhttp keeps the connection of a CONNECT, whatever headers say. */
 static void a_connect_request_gets_404_and_the_connection_goes_on(void **state)
 {
     struct web_server server;
@@ -296,11 +296,20 @@ static void what_may_be_a_body_is_never_taken_for_a_request(void **state)
     static const char *const heads[] = {
         "HEAD /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
         "TRACE /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "GET /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "DELETE /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "OPTIONS /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "PUT /none HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
+        "CONNECT a:80 HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
         "BREW / HTTP/1.1\r\nContent-Length: 34\r\n\r\n",
         "POST " GATEWAY_PATH " HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 34\r\n\r\n",
         "POST " GATEWAY_PATH " HTTP/1.1\r\nContent-Length : 34\r\n\r\n",
         "POST " GATEWAY_PATH " HTTP/1.1\r\nTransfer-Encoding\t: chunked\r\n\r\n",
         "POST " GATEWAY_PATH " HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nTransfer-Encoding:\r\n chunked\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nContent-Length: +34\r\n\r\n",
+        "POST " GATEWAY_PATH " HTTP/1.1\r\nContent-Length:\r\n 34\r\n\r\n",
     };
     static const char body[] = "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
     struct web_server server;
