@@ -13,9 +13,9 @@
 #include <unistd.h>
 #if defined(__linux__)
 #include <sys/prctl.h>
+#endif
 
 #include "child.h"
-#endif
 
 static const char *interpreter(void)
 {

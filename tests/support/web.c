@@ -19,9 +19,9 @@
 
 #ifdef __linux__
 #include <sys/prctl.h>
+#endif
 
 #include "child.h"
-#endif
 
 #define ARGUMENTS_MAX 32
 
