@@ -5,8 +5,8 @@
 #
 # build: compiler, make, CMake, pkg-config, libevent, libzmq, msgpack-c    (the default)
 # test:  these, cmocka and jansson
-# ci:    these and a C++ compiler, clang, clang-format, doxygen, gcovr, valgrind, and the Python modules of
-#        the peer in another language (not on macOS)
+# ci:    these and a C++ compiler, clang, clang-format, doxygen, gcovr, valgrind, and the Python
+#        modules of the peer in another language (not on macOS)
 # browser: Chromium, for the test of the gateway's page, which is skipped where there is none
 #
 # Does nothing where all is there. Needs root or a sudo that asks for no password, except with brew.
@@ -17,8 +17,8 @@ case $group in
 build) wanted="cc make cmake pkgconf libevent libzmq msgpack" ;;
 test) wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson" ;;
 ci)
-    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format doxygen gcovr valgrind"
-    wanted="$wanted python-zmq python-msgpack"
+    wanted="cc make cmake pkgconf libevent libzmq msgpack cmocka jansson cxx clang clang-format"
+    wanted="$wanted doxygen gcovr valgrind python-zmq python-msgpack"
     ;;
 browser) wanted="chromium" ;;
 *)

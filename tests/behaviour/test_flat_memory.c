@@ -77,7 +77,7 @@ static void check_flat(struct fixture *f, size_t pack_bytes)
     const long live = allocations_live();
     for (uint64_t passed = 0; passed < count; passed += 50000) {
         pump(f, &in, &out, 50000);
-        (void)alarm(60); /* The watchdog is for standing still. */
+        fixture_feed_watchdog(); /* It is for standing still. */
     }
     assert_in_range(allocations_live(), live - 64, live + 64);
     print_message("resident: %ld bytes before, %ld after %llu messages\n", before, resident(),
@@ -173,7 +173,7 @@ static void resident_memory_and_descriptors_are_flat_however_many_sockets_come_a
         live_and_end(f);
         if (i % 100 == 0) {
             run_until_descriptors(i < 500 ? 1024 : descriptors);
-            (void)alarm(60); /* The watchdog is for standing still. */
+            fixture_feed_watchdog(); /* It is for standing still. */
         }
     }
     run_until_descriptors(descriptors);

@@ -318,7 +318,7 @@ static void what_peers_call_themselves_and_say_is_bytes_and_nothing_else(void **
 }
 
 /* Texts of errors have the endpoint in them, and so do the events of a monitor. */
-static void what_endpoints_hold_is_told_as_it_is(void **state)
+static void the_text_of_an_error_names_the_endpoint_in_one_line(void **state)
 {
     struct fixture *const f = *state;
     struct evzmq_context *const context = evzmq_context_new_with(f->context, NULL);
@@ -351,7 +351,7 @@ int main(void)
         claim(a_peer_that_outlives_its_own_time_to_live_loses_its_connection_only),
         claim(with_a_zap_domain_peers_of_old_protocols_are_refused_and_others_served),
         claim(what_peers_call_themselves_and_say_is_bytes_and_nothing_else),
-        claim(what_endpoints_hold_is_told_as_it_is),
+        claim(the_text_of_an_error_names_the_endpoint_in_one_line),
     };
 
     return run_claims(tests);

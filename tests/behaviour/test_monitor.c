@@ -264,6 +264,40 @@ static void event_disable(struct watch *w, const struct evzmq_monitor_event *eve
     assert_ok(evzmq_monitor_disable(w->monitor));
 }
 
+static void event_receive(struct watch *w, const struct evzmq_monitor_event *event)
+{
+    struct probe *const p = w->arg;
+    struct evzmq_message *message = NULL;
+
+    (void)event;
+    assert_errno(evzmq_socket_recv(p->socket, NULL, &message), EDEADLK);
+}
+
+static void a_callback_cannot_run_the_loop_but_who_comes_after_it_can(void **state)
+{
+    const struct timeval patience = {10, 0};
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    struct watch w = {.f = f, .on_event = event_receive, .arg = &p};
+    struct evzmq_message *message = NULL;
+    void *const pull = peer_new(f, ZMQ_PULL);
+    void *const push = peer_new(f, ZMQ_PUSH);
+    char endpoint[ENDPOINT_SIZE];
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    peer_bind(f, pull, TRANSPORT_IPC, endpoint);
+    probe_attach(f, &p, pull, 0);
+    peer_connect(push, endpoint);
+    run_until(f, watch_count(&w, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED) == 1);
+    peer_send(push, "now", 3);
+    f->dispatching = 1;
+    assert_ok(evzmq_socket_recv(p.socket, &patience, &message));
+    f->dispatching = 0;
+    evzmq_message_free(message);
+    watch_close(&w);
+    probe_free(&p);
+}
+
 static void a_callback_may_disable_and_what_waits_comes_later(void **state)
 {
     struct fixture *const f = *state;
@@ -427,6 +461,7 @@ int main(void)
         claim(a_disabled_monitor_drops_beyond_its_limit_and_never_stalls_data),
         claim(data_flows_while_nobody_runs_the_loop),
         claim(a_callback_may_disable_and_what_waits_comes_later),
+        claim(a_callback_cannot_run_the_loop_but_who_comes_after_it_can),
         claim(a_flood_of_failures_to_accept_is_limited),
         claim(bad_arguments_are_refused),
         claim(every_allocation_may_fail),

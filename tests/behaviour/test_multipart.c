@@ -243,7 +243,7 @@ static void a_sender_killed_in_the_middle_of_a_message_leaves_nothing_of_it(void
     for (long i = 0; i < scaled(1, 100); i++) {
         kill_senders(f);
         f->peer_count--; /* Its place is the next one's. */
-        (void)alarm(60); /* The watchdog is for standing still. */
+        fixture_feed_watchdog(); /* It is for standing still. */
     }
 }
 

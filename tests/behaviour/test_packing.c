@@ -87,6 +87,23 @@ static void a_full_frame_goes_at_once(void **state)
     }
 }
 
+/* The room that is left after two records is what a third needs, or a byte less or more. */
+static void a_record_goes_into_a_frame_exactly_when_it_fits(void **state)
+{
+    struct fixture *const f = *state;
+    unsigned char bytes[128];
+    const size_t size = packed_encode(0, 20, bytes, sizeof(bytes));
+    for (size_t i = 0; i < 3; i++) {
+        struct probe p = {0};
+        void *pull = NULL;
+        open_pair(f, TRANSPORT_INPROC, &p, &pull, 3 * size - 1 + i, 1000000);
+        write_records(&p, 0, 3, 20);
+        assert_ok(evzmq_socket_flush(p.socket));
+        assert_int_equal(packed_pump_frame(f, pull, 0), i == 0 ? 2 : 3);
+        probe_free(&p);
+    }
+}
+
 static void a_record_larger_than_a_frame_goes_in_order_as_one_of_its_own(void **state)
 {
     struct fixture *const f = *state;
@@ -571,6 +588,7 @@ int main(void)
         claim(records_of_one_turn_are_one_message),
         claim(a_frame_of_one_record_is_the_message_that_goes_without_packing),
         claim(a_full_frame_goes_at_once),
+        claim(a_record_goes_into_a_frame_exactly_when_it_fits),
         claim(a_record_larger_than_a_frame_goes_in_order_as_one_of_its_own),
         claim(with_a_delay_a_frame_waits_for_it),
         claim(flush_sends_the_open_frame_and_does_nothing_without_one),

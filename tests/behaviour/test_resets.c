@@ -170,7 +170,7 @@ static void check_rebinds(struct fixture *f, enum transport transport)
         run_until(f, watch_count(&watch, EVZMQ_MONITOR_DISCONNECTED) == i + 1);
         pull = peer_new(f, ZMQ_PULL);
         bind_again(pull, endpoint);
-        (void)alarm(60); /* The watchdog is for standing still. */
+        fixture_feed_watchdog(); /* It is for standing still. */
     }
     assert_ok(evzmq_socket_write(p.socket, &times, sizeof times));
     pump_recv_sequence(f, pull, times, 1);

@@ -108,8 +108,8 @@ static void sends_of_both_sides_may_cross_in_any_order_and_nothing_waits_for_mor
             run_until(f, p.reads == sent); /* With no further traffic of the peer. */
             pump_recv_sequence(f, peer, seen, written - seen);
             seen = written;
-            if (round % 10000 == 0) {
-                (void)alarm(60); /* The watchdog is for standing still. */
+            if (round % 1000 == 0) {
+                fixture_feed_watchdog(); /* It is for standing still. */
             }
         }
         probe_free(&p);

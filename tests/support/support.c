@@ -96,6 +96,11 @@ static unsigned watchdog_seconds(void)
     return seconds > 0 ? (unsigned)seconds : 60;
 }
 
+void fixture_feed_watchdog(void)
+{
+    (void)alarm(watchdog_seconds());
+}
+
 void support_init(void)
 {
     const char *const debug = getenv("EVZMQ_TEST_DEBUG_MODE");
@@ -182,7 +187,7 @@ int fixture_setup(void **state)
     memset(f, 0, sizeof *f);
     f->name = *state;
     (void)snprintf(watchdog_text, sizeof watchdog_text, "watchdog: %s did not end\n", f->name);
-    (void)alarm(watchdog_seconds());
+    fixture_feed_watchdog();
     f->descriptors = count_descriptors();
     f->allocations = allocations_live();
     allocations_fail_at(0);

@@ -77,6 +77,9 @@ long allocations_live(void);
 long allocations_made(void);
 void allocations_fail_at(long n);
 
+/* A test that goes on for long, but not standing still, says so from time to time. */
+void fixture_feed_watchdog(void);
+
 /* The loop. A turn waits for at least one event; a glance does not wait. */
 int fixture_loop(struct fixture *f, int flags);
 void fixture_turn(struct fixture *f);
