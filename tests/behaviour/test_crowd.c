@@ -121,7 +121,10 @@ static void check_crowd(struct fixture *f, size_t said, long bytes_max)
     assert_int_equal(watch.missed, 0);
     assert_int_equal(watch_count(&watch, EVZMQ_MONITOR_ACCEPTED), crowd.count + 1);
     assert_int_equal(watch_count(&watch, EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED), 1);
-    run_until(f, count_descriptors() == descriptors);
+    /* libzmq tells of a failed handshake before it closes the connection, and of that no more. */
+    while (count_descriptors() != descriptors) {
+        fixture_run_for(f, 1);
+    }
     print_message("%ld connections, %zu at once, %llu messages; resident: %ld KiB before, "
                   "%ld at most\n",
                   crowd.count, most, (unsigned long long)sent, before / 1024, peak / 1024);
