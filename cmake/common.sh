@@ -56,13 +56,12 @@ count_tests() {
 }
 
 # run_tests DIRECTORY CTEST-ARGUMENTS...: runs the tests that were built there and adds their counts
-# to $passed, $failed and $skipped. No tests at all is a failure. One more at a time than there are
-# processors, since most of them wait for most of their time.
+# to $passed, $failed and $skipped. No tests at all is a failure.
 run_tests() {
     test_dir=$root/$1
     shift
     rm -f "$test_dir/Testing/Temporary/LastTest.log"
-    (cd "$test_dir" && ctest --output-on-failure --parallel "$((jobs + 1))" "$@")
+    (cd "$test_dir" && ctest --output-on-failure --parallel "$jobs" "$@")
     test_status=$?
     if [ -f "$test_dir/Testing/Temporary/LastTest.log" ]; then
         test_counts=$(count_tests "$test_dir/Testing/Temporary/LastTest.log" "$test_status")
