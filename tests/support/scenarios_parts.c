@@ -4,6 +4,7 @@
 #include "scenarios.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -160,6 +161,17 @@ static void make_context(struct attempt *a)
     assert_non_null(a->context);
 }
 
+/* Beside what a process left behind that was killed. */
+static void make_context_among_leftovers(struct attempt *a)
+{
+    char leftover[] = "/tmp/evzmq-XXXXXX";
+
+    assert_non_null(mkdtemp(leftover));
+    (void)peer_new(a->f, ZMQ_PAIR);
+    a->context = evzmq_context_new_with(a->f->context, "/tmp");
+    assert_non_null(a->context);
+}
+
 static int act_limits(struct attempt *a)
 {
     const struct evzmq_context_limits limits = {.size = sizeof(limits), .linger_ms = 1};
@@ -302,7 +314,7 @@ static const struct scenario rows[] = {
     FRUGAL(setting_the_limit_of_sockets, make_own_context, act_socket_limit, check_context),
     ALONE(making_a_socket, make_context, act_first_socket, check_context),
     FRUGAL(asking_for_descriptors, make_context, act_descriptors, check_context),
-    FRUGAL(making_the_directory, make_context, act_directory, check_context),
+    FRUGAL(making_the_directory, make_context_among_leftovers, act_directory, check_context),
     {.name = "binding_to_a_name",
      .alone = true,
      .makes_room = true, /* the directory */
