@@ -306,26 +306,18 @@ static void every_call_in_a_forked_child_is_echild(void **state)
     subject_close(&s);
 }
 
-/* A call without a result. */
-#define REFUSED_ELSEWHERE(function, ...)                                                           \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        function(__VA_ARGS__);                                                                     \
-        gives(EPERM, (int), errno);                                                                \
-    } while (0)
-
 static void *thread_of(void *arg)
 {
     struct subject *const s = arg;
     make_calls(s, MISUSE_THREAD);
     no_object(EPERM, evzmq_requester_new, s->dealer.socket, NULL);
-    REFUSED_ELSEWHERE(evzmq_requester_setcb, s->requester, NULL, NULL, NULL);
-    REFUSED_ELSEWHERE(evzmq_publisher_setcb, s->publisher, NULL, NULL, NULL, NULL);
-    REFUSED_ELSEWHERE(evzmq_subscriber_setcb, s->subscriber, NULL, NULL, NULL);
-    REFUSED_ELSEWHERE(evzmq_subscriber_set_topic_cb, s->subscriber, NULL, NULL);
-    REFUSED_ELSEWHERE(evzmq_requester_free, s->requester);
-    REFUSED_ELSEWHERE(evzmq_publisher_free, s->publisher);
-    REFUSED_ELSEWHERE(evzmq_subscriber_free, s->subscriber);
+    refused_elsewhere(evzmq_requester_setcb, s->requester, NULL, NULL, NULL);
+    refused_elsewhere(evzmq_publisher_setcb, s->publisher, NULL, NULL, NULL, NULL);
+    refused_elsewhere(evzmq_subscriber_setcb, s->subscriber, NULL, NULL, NULL);
+    refused_elsewhere(evzmq_subscriber_set_topic_cb, s->subscriber, NULL, NULL);
+    refused_elsewhere(evzmq_requester_free, s->requester);
+    refused_elsewhere(evzmq_publisher_free, s->publisher);
+    refused_elsewhere(evzmq_subscriber_free, s->subscriber);
     return NULL;
 }
 

@@ -91,4 +91,12 @@ static inline int misuse_error(enum misuse_when when, int child, int thread, int
 #define refused_when(ended, function, ...)                                                         \
     refused(misuse_error(when, ECHILD, EPERM, ended), function, __VA_ARGS__)
 
+/* A call without a result, in another thread than the owner's in debug mode. */
+#define refused_elsewhere(function, ...)                                                           \
+    do {                                                                                           \
+        errno = 0;                                                                                 \
+        function(__VA_ARGS__);                                                                     \
+        gives(EPERM, (int), errno);                                                                \
+    } while (0)
+
 #endif /* TESTS_SUPPORT_MISUSE_H */
