@@ -53,17 +53,8 @@ struct scene {
 
 static void receive_nothing(void *arg)
 {
-    void *const context = zmq_ctx_new();
-    void *const pull = zmq_socket(context, ZMQ_PULL);
-    const int one = 1;
-    char endpoint[ENDPOINT_SIZE];
-    size_t size = sizeof endpoint;
-
     (void)arg;
-    child_check(zmq_setsockopt(pull, ZMQ_RCVHWM, &one, sizeof one) == 0);
-    child_check(zmq_bind(pull, "tcp://127.0.0.1:*") == 0);
-    child_check(zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0);
-    child_ready(endpoint);
+    (void)child_bind_pull(zmq_ctx_new());
     child_sleep();
 }
 

@@ -21,16 +21,9 @@ enum { MESSAGES = 900, SIZE = 20000 };
 static void receive_all(void *arg)
 {
     void *const context = zmq_ctx_new();
-    void *const pull = zmq_socket(context, ZMQ_PULL);
-    const int one = 1;
-    char endpoint[ENDPOINT_SIZE];
-    size_t size = sizeof endpoint;
+    void *const pull = child_bind_pull(context);
 
     (void)arg;
-    child_check(zmq_setsockopt(pull, ZMQ_RCVHWM, &one, sizeof one) == 0);
-    child_check(zmq_bind(pull, "tcp://127.0.0.1:*") == 0);
-    child_check(zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0);
-    child_ready(endpoint);
     for (uint64_t number = 0; number < MESSAGES; number++) {
         static char bytes[SIZE];
         uint64_t seen = 0;

@@ -153,6 +153,20 @@ void child_ready(const char *text)
     (void)close(ready_descriptor);
 }
 
+void *child_bind_pull(void *context)
+{
+    void *const pull = zmq_socket(context, ZMQ_PULL);
+    const int one = 1;
+    char endpoint[ENDPOINT_SIZE];
+    size_t size = sizeof endpoint;
+
+    child_check(zmq_setsockopt(pull, ZMQ_RCVHWM, &one, sizeof one) == 0);
+    child_check(zmq_bind(pull, "tcp://127.0.0.1:*") == 0);
+    child_check(zmq_getsockopt(pull, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0);
+    child_ready(endpoint);
+    return pull;
+}
+
 void child_sleep(void)
 {
     for (;;) {

@@ -48,6 +48,8 @@ void child_run_as_other(void (*function)(void *arg), void *arg);
  * by itself when its function returns, or by child_kill(). */
 pid_t child_start(void (*function)(void *arg), void *arg, char out_text[256]);
 void child_ready(const char *text);
+/* In such a child: a PULL at a tcp port with the smallest mark; its endpoint is the text. */
+void *child_bind_pull(void *context);
 void child_sleep(void); /* Until it is killed. */
 void child_kill(pid_t child);
 
