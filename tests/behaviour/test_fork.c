@@ -338,7 +338,7 @@ static void read_and_fork(struct probe *p, struct evzmq_message *message)
     if (forked == 0) {
         reads_in_child++;
     } else if (p->reads == 1) {
-        forked = quiet_fork();
+        forked = child_fork();
     }
 }
 
@@ -350,7 +350,6 @@ static void a_child_forked_in_a_callback_gets_no_further_callback_of_that_pass(v
     struct probe p = {.on_read = read_and_fork};
     void *dealer = NULL;
     void *peer = NULL;
-    int status = 0;
 
     forked = -1;
     peer_pair(f, TRANSPORT_INPROC, ZMQ_DEALER, &dealer, ZMQ_DEALER, &peer);
@@ -363,11 +362,7 @@ static void a_child_forked_in_a_callback_gets_no_further_callback_of_that_pass(v
         _exit(reads_in_child == 0 ? 0 : 1);
     }
     assert_true(forked > 0);
-    while (waitpid(forked, &status, 0) < 0) {
-        assert_int_equal(errno, EINTR);
-    }
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(child_wait(forked), 0);
     probe_free(&p);
 }
 

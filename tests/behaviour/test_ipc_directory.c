@@ -463,10 +463,9 @@ static void processes_that_come_and_go_in_one_place_do_not_disturb_each_other(vo
     (void)state;
     place_make(place);
     for (size_t i = 0; i < CHILDREN; i++) {
-        children[i] = quiet_fork();
+        children[i] = child_fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
-            (void)alarm(50);
             come_and_go(place);
             _exit(2);
         }

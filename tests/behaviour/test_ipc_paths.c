@@ -488,10 +488,9 @@ static void of_processes_that_fight_for_one_path_one_at_a_time_has_it(void **sta
     place_make(place);
     (void)endpoint_in(place, "p", endpoint);
     for (size_t i = 0; i < CHILDREN; i++) {
-        children[i] = quiet_fork();
+        children[i] = child_fork();
         assert_true(children[i] >= 0);
         if (children[i] == 0) {
-            (void)alarm(50);
             fight_for_path(endpoint);
             _exit(0);
         }

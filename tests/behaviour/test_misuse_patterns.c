@@ -287,7 +287,6 @@ static void set_callbacks(const struct subject *s)
 static void child_of(void *arg)
 {
     struct subject *const s = arg;
-    (void)alarm(20);
     make_calls(s, MISUSE_CHILD);
     set_callbacks(s);
     no_object(ECHILD, evzmq_publisher_new, s->f->base, s->f->context, 0, NULL);

@@ -262,7 +262,6 @@ static void wait_elsewhere(const struct subject *s, int error)
 static void child_of(void *arg)
 {
     struct subject *const s = arg;
-    (void)alarm(20);
     make_calls(s, MISUSE_CHILD);
     wait_elsewhere(s, ECHILD);
     no_object(ECHILD, evzmq_pool_new, s->f->base, s->context, 1, NULL);

@@ -250,7 +250,6 @@ static void child_of(void *arg)
 {
     const struct subject *const subject = arg;
     struct evzmq_poster *poster = NULL;
-    (void)alarm(20);
     make_calls(subject, MISUSE_CHILD);
     refused(ECHILD, evzmq_base_set_receive_buffer, evzmq_socket_get_base(subject->socket), 1);
     refused(EBUSY, evzmq_after_fork, evzmq_socket_get_base(subject->socket));

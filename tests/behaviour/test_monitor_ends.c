@@ -262,7 +262,7 @@ static void fork_once(struct watch *w, const struct evzmq_monitor_event *event)
 {
     (void)event;
     if (w->all == 1) {
-        forked = quiet_fork();
+        forked = child_fork();
     }
 }
 
@@ -272,7 +272,6 @@ static void a_child_forked_in_its_callback_gets_no_further_event(void **state)
     struct watch w = {.f = f, .on_event = fork_once};
     void *const pull = peer_new(f, ZMQ_PULL);
     char endpoint[ENDPOINT_SIZE];
-    int status = 0;
 
     forked = -1;
     watch_open(f, &w, pull, EVZMQ_MONITOR_LISTENING);
@@ -287,11 +286,7 @@ static void a_child_forked_in_its_callback_gets_no_further_event(void **state)
         _exit(w.all == 1 ? 0 : 1);
     }
     assert_true(forked > 0);
-    while (waitpid(forked, &status, 0) < 0) {
-        assert_int_equal(errno, EINTR);
-    }
-    assert_true(WIFEXITED(status));
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(child_wait(forked), 0);
     watch_close(&w);
 }
 

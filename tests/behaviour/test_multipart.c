@@ -161,8 +161,6 @@ static void send_until_killed(int endpoint_fd, uint64_t who)
     static char padding[150000];
     const int hwm = 5;
 
-    (void)signal(SIGALRM, SIG_DFL);
-    (void)alarm(120);
     if (read(endpoint_fd, endpoint, sizeof endpoint) != (ssize_t)sizeof endpoint ||
         zmq_setsockopt(push, ZMQ_SNDHWM, &hwm, sizeof hwm) != 0 ||
         zmq_connect(push, endpoint) != 0) {
@@ -211,7 +209,7 @@ static void kill_senders(struct fixture *f)
     memset(received, 0, sizeof received);
     for (int i = 0; i < SENDERS; i++) {
         assert_int_equal(pipe(pipes[i]), 0);
-        children[i] = quiet_fork();
+        children[i] = child_fork();
         if (children[i] == 0) {
             send_until_killed(pipes[i][0], (uint64_t)i);
         }

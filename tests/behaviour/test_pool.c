@@ -435,17 +435,13 @@ static void sixty_four_workers_work_on_one_pool(void **state)
 /* cmocka's assertions would go on with the parent's tests in a child. */
 static int child_status(int (*function)(void *arg), void *arg)
 {
-    int status = 0;
-    const pid_t child = quiet_fork();
+    const pid_t child = child_fork();
 
     assert_true(child >= 0);
     if (child == 0) {
-        (void)alarm(30);
         _exit(function(arg));
     }
-    while (waitpid(child, &status, 0) < 0) {
-        assert_int_equal(errno, EINTR);
-    }
+    const int status = child_wait(child);
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

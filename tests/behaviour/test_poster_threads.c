@@ -210,10 +210,10 @@ static void a_fork_while_threads_post_finds_all_locks_free_in_the_child(void **s
 
         assert_true(child >= 0);
         if (child == 0) {
+            fixture_watch_child();
             child_refused(evzmq_poster_post(line.poster, "no", 2));
 #if !defined(__SANITIZE_ADDRESS__)
             /* That sanitizer's own lock is not free in a child of threads that allocate. */
-            (void)alarm(20);
             evzmq_socket_free(line.out.socket);
             evzmq_poster_free(line.poster);
 #endif

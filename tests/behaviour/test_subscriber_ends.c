@@ -104,7 +104,7 @@ static void fork_in_callback(struct listener *l, struct evzmq_message *message)
 {
     check_number(l, message);
     if (l->records == 2) {
-        const pid_t child = quiet_fork();
+        const pid_t child = child_fork();
 
         assert_true(child >= 0);
         if (child == 0) {

@@ -22,8 +22,6 @@ static int ready_descriptor = -1;
 
 static void begin(void)
 {
-    (void)signal(SIGALRM, SIG_DFL);
-    (void)alarm(50);
 #if defined(__linux__)
     /* One that is stopped when its test fails gets no alarm, and would keep the test's output. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,19 +79,31 @@ pid_t quiet_fork(void)
     return fork();
 }
 
-static int wait_for(pid_t child)
+pid_t child_fork(void)
+{
+    const pid_t child = quiet_fork();
+
+    if (child == 0) {
+        fixture_watch_child();
+    }
+    return child;
+}
+
+int child_wait(pid_t child)
 {
     int status = 0;
 
+    fixture_waits_at(WAIT_PLACE(__LINE__, "waitpid"));
     while (waitpid(child, &status, 0) < 0) {
         assert_int_equal(errno, EINTR);
     }
+    fixture_waits_at(NULL);
     return status;
 }
 
 static void run_as(void (*function)(void *arg), void *arg, uid_t user)
 {
-    const pid_t child = quiet_fork();
+    const pid_t child = child_fork();
 
     assert_true(child >= 0);
     if (child == 0) {
@@ -104,7 +114,7 @@ static void run_as(void (*function)(void *arg), void *arg, uid_t user)
         function(arg);
         _exit(0);
     }
-    assert_int_equal(wait_for(child), 0);
+    assert_int_equal(child_wait(child), 0);
 }
 
 void child_run(void (*function)(void *arg), void *arg)
@@ -128,7 +138,7 @@ pid_t child_start(void (*function)(void *arg), void *arg, char out_text[256])
     ssize_t got = 0;
 
     assert_int_equal(pipe(ends), 0);
-    child = quiet_fork();
+    child = child_fork();
     assert_true(child >= 0);
     if (child == 0) {
         begin();
@@ -177,5 +187,5 @@ void child_sleep(void)
 void child_kill(pid_t child)
 {
     assert_int_equal(kill(child, SIGKILL), 0);
-    (void)wait_for(child);
+    (void)child_wait(child);
 }

@@ -21,11 +21,9 @@
         }                                                                                          \
     } while (0)
 
-/** A call that fails because its object is the parent's, and that does not hang: where it does, an
- * alarm ends the child. */
+/** A call that fails because its object is the parent's. */
 #define child_refused(call)                                                                        \
     do {                                                                                           \
-        (void)alarm(5);                                                                            \
         errno = 0;                                                                                 \
         child_check((call) == -1 && errno == ECHILD);                                              \
     } while (0)
@@ -37,6 +35,12 @@
  * that one of them held stays locked in it: the C library takes care of malloc's own, but
  * AddressSanitizer of gcc 12 does not of its own, and a libzmq thread that starts allocates. */
 pid_t quiet_fork(void);
+
+/* The same for a child that becomes no other program. It gets a watchdog. */
+pid_t child_fork(void);
+
+/* Waits for a child's end. Returns its status as waitpid() has it. */
+int child_wait(pid_t child);
 
 /* Runs a function in a child, which exits with 0 when it returns; fails the test otherwise. */
 void child_run(void (*function)(void *arg), void *arg);

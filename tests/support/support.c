@@ -76,14 +76,28 @@ void allocations_fail_at(long n)
     atomic_store(&until_failure, n);
 }
 
+/* One test runs at a time. */
+static struct fixture only_fixture;
+
 /* The watchdog. What it prints must be there when the signal comes. */
 static char watchdog_text[256];
+static const char *volatile watchdog_place;
+
+static void watchdog_say(const char *text)
+{
+    if (write(STDERR_FILENO, text, strlen(text)) < 0) {
+        _exit(3);
+    }
+}
 
 static void watchdog_bark(int signal_number)
 {
     (void)signal_number;
-    if (write(STDERR_FILENO, watchdog_text, strlen(watchdog_text)) < 0) {
-        _exit(3);
+    watchdog_say(watchdog_text);
+    if (watchdog_place != NULL) {
+        watchdog_say("it waits at ");
+        watchdog_say(watchdog_place);
+        watchdog_say("\n");
     }
     abort();
 }
@@ -99,6 +113,21 @@ static unsigned watchdog_seconds(void)
 void fixture_feed_watchdog(void)
 {
     (void)alarm(watchdog_seconds());
+}
+
+void fixture_waits_at(const char *where)
+{
+    watchdog_place = where;
+}
+
+void fixture_watch_child(void)
+{
+    const unsigned seconds = watchdog_seconds();
+
+    (void)snprintf(watchdog_text, sizeof watchdog_text, "watchdog: a child of %s did not end\n",
+                   only_fixture.name);
+    fixture_waits_at(NULL);
+    (void)alarm(seconds - seconds / 6);
 }
 
 void support_init(void)
@@ -177,9 +206,6 @@ long scaled(long quick, long full)
     return load != NULL && strcmp(load, "full") == 0 ? full : quick;
 }
 
-/* One test runs at a time. */
-static struct fixture only_fixture;
-
 int fixture_setup(void **state)
 {
     struct fixture *const f = &only_fixture;
@@ -234,8 +260,10 @@ int fixture_teardown(void **state)
         }
     }
     if (f->context != NULL) {
+        fixture_waits_at(WAIT_PLACE(__LINE__, "zmq_ctx_term"));
         while (zmq_ctx_term(f->context) != 0 && errno == EINTR) {
         }
+        fixture_waits_at(NULL);
     }
     if (f->base != NULL) {
         event_base_free(f->base);

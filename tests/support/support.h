@@ -80,18 +80,42 @@ void allocations_fail_at(long n);
 /* A test that goes on for long, but not standing still, says so from time to time. */
 void fixture_feed_watchdog(void);
 
+/* What the watchdog is to tell of a test that does not end: where it waits, and for what. A literal
+ * or NULL: it is read by a signal handler. A child of a fork gets a watchdog of its own, which
+ * barks before its parent's. */
+void fixture_waits_at(const char *where);
+void fixture_watch_child(void);
+
+/* The place of a wait, as text. */
+#define WAIT_LINE(line) #line
+#define WAIT_PLACE(line, condition) __FILE__ ":" WAIT_LINE(line) ": " condition
+
 /* The loop. A turn waits for at least one event; a glance does not wait. */
 int fixture_loop(struct fixture *f, int flags);
 void fixture_turn(struct fixture *f);
 void fixture_glance(struct fixture *f);
 void fixture_run_for(struct fixture *f, int window_ms);
 
-/** Turns the loop until a condition holds; the watchdog ends it otherwise. */
+/** Turns the loop until a condition holds that events of the loop bring about; the watchdog ends it
+ * otherwise. */
 #define run_until(f, condition)                                                                    \
     do {                                                                                           \
+        fixture_waits_at(WAIT_PLACE(__LINE__, #condition));                                        \
         while (!(condition)) {                                                                     \
             fixture_turn(f);                                                                       \
         }                                                                                          \
+        fixture_waits_at(NULL);                                                                    \
+    } while (0)
+
+/** Runs the loop until a condition holds that others bring about: libzmq's threads, the system,
+ * another process. */
+#define run_until_others(f, condition)                                                             \
+    do {                                                                                           \
+        fixture_waits_at(WAIT_PLACE(__LINE__, #condition));                                        \
+        while (!(condition)) {                                                                     \
+            fixture_run_for(f, 1);                                                                 \
+        }                                                                                          \
+        fixture_waits_at(NULL);                                                                    \
     } while (0)
 
 /* Plain sockets of libzmq. */
