@@ -403,6 +403,10 @@ static void bad_arguments_are_refused(void **state)
     assert_errno(evzmq_monitor_get_stats(NULL, &stats), EINVAL);
     evzmq_monitor_free(NULL);
     assert_string_equal(evzmq_monitor_event_name((enum evzmq_monitor_event_type)3), "unknown");
+    /* The bit after those of all events. */
+    assert_string_equal(
+        evzmq_monitor_event_name((enum evzmq_monitor_event_type)(EVZMQ_MONITOR_ALL + 1)),
+        "unknown");
     assert_string_equal(evzmq_monitor_reason_name(1), "unknown");
     assert_int_equal(zmq_ctx_term(other), 0);
 }

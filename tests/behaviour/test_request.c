@@ -231,6 +231,50 @@ static void a_reply_callback_may_ask_again(void **state)
     asker_close(&a);
 }
 
+static void receive_elsewhere(struct asker *a, int64_t number, int error,
+                              struct evzmq_message *reply)
+{
+    const struct probe *const p = a->arg;
+    struct evzmq_message *message = NULL;
+
+    (void)number;
+    (void)error;
+    (void)reply;
+    assert_errno(evzmq_socket_recv(p->socket, NULL, &message), EDEADLK);
+}
+
+static void a_callback_cannot_run_the_loop_but_who_comes_after_it_can(void **state)
+{
+    const struct timeval patience = {10, 0};
+    struct fixture *const f = *state;
+    struct probe p = {0};
+    struct asker a = {.on_end = receive_elsewhere, .arg = &p};
+    struct heard heard;
+    struct evzmq_message *message = NULL;
+    void *server = NULL;
+    void *pull = NULL;
+    void *push = NULL;
+
+    peer_pair(f, TRANSPORT_INPROC, ZMQ_PULL, &pull, ZMQ_PUSH, &push);
+    probe_attach(f, &p, pull, 0);
+    asker_open(f, &a, TRANSPORT_INPROC, ZMQ_ROUTER, &server, NULL);
+    (void)ask(&a, "too late", 0);
+    run_until(f, a.ended == 1);
+    hear(f, server, &heard);
+    (void)ask(&a, "in time", 60000);
+    hear(f, server, &heard);
+    answer(server, &heard, "reply");
+    run_until(f, a.ended == 2);
+    assert_string_equal(a.log, "1!timeout 2=reply");
+    peer_send(push, "now", 3);
+    f->dispatching = 1;
+    assert_ok(evzmq_socket_recv(p.socket, &patience, &message));
+    f->dispatching = 0;
+    evzmq_message_free(message);
+    asker_close(&a);
+    probe_free(&p);
+}
+
 static void check_number_seven(struct asker *a, int64_t number, int error,
                                struct evzmq_message *reply)
 {
@@ -461,6 +505,7 @@ int main(void)
         claim(a_hundred_thousand_outstanding_requests_cost_a_block_each),
         claim(requests_allocate_nothing_once_there_were_some),
         claim(a_reply_callback_may_ask_again),
+        claim(a_callback_cannot_run_the_loop_but_who_comes_after_it_can),
         claim(values_are_encoded_and_decoded_with_the_sockets_codec),
         claim(an_empty_reply_is_a_reply_without_a_value),
         claim(requests_and_replies_may_have_many_parts),

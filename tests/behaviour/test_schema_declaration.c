@@ -1,6 +1,6 @@
 /*
  * test_schema_declaration.c: tables that a program got wrong are refused when the codec is made,
- * with the schema, the field and the reason.
+ * with the schema, the field and the reason; and what becomes of members that none names.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -319,6 +319,68 @@ static void every_failing_allocation_of_a_codec_is_reported_and_leaks_nothing(vo
     allocator_remove();
 }
 
+/* More than the tables name. */
+struct roomy {
+    uint32_t before;
+    int64_t value;
+    uint32_t between;
+    struct evzmq_str text;
+    uint64_t after[2];
+};
+
+static const struct evzmq_field roomy_fields[] = {
+    EVZMQ_FIELD(INT64, struct roomy, value, 0),
+    EVZMQ_FIELD(STR, struct roomy, text, 0),
+};
+static const struct evzmq_field roomy_field[] = {
+    EVZMQ_FIELD(INT64, struct roomy, value, 0),
+};
+static const struct evzmq_schema roomy_array =
+    EVZMQ_SCHEMA(struct roomy, ARRAY, NULL, roomy_fields);
+static const struct evzmq_schema roomy_map = EVZMQ_SCHEMA(struct roomy, MAP, NULL, roomy_fields);
+static const struct evzmq_schema roomy_bare = EVZMQ_SCHEMA(struct roomy, BARE, NULL, roomy_field);
+
+static void members_that_no_field_names_are_zero(void **state)
+{
+    (void)state;
+    static const struct {
+        const struct evzmq_schema *schema;
+        const char *bytes;
+        size_t size;
+    } rows[] = {
+        {&roomy_array, "\x92\x07\xa1x", 4},
+        {&roomy_array, "\x91\x07", 2},
+        {&roomy_map, "\x82\xa5value\x07\xa4text\xa1x", 15},
+        {&roomy_bare, "\x07", 1},
+    };
+    struct evzmq_arena *const arena = evzmq_arena_new();
+    assert_non_null(arena);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct evzmq_codec *const codec = evzmq_schema_codec_new(rows[i].schema, NULL);
+        assert_non_null(codec);
+        void *const used_before = evzmq_arena_alloc(arena, 1024);
+        assert_non_null(used_before);
+        memset(used_before, 0xff, 1024);
+        evzmq_arena_reset(arena);
+        const void *value = NULL;
+        assert_int_equal(
+            evzmq_codec_decode(codec, rows[i].bytes, rows[i].size, arena, &value, NULL), 0);
+        const struct roomy *const roomy = value;
+        assert_int_equal(roomy->value, 7);
+        assert_int_equal(roomy->before, 0);
+        assert_int_equal(roomy->between, 0);
+        assert_int_equal(roomy->after[0], 0);
+        assert_int_equal(roomy->after[1], 0);
+        if (rows[i].schema == &roomy_bare) {
+            assert_null(roomy->text.data);
+            assert_int_equal(roomy->text.size, 0);
+        }
+        evzmq_arena_reset(arena);
+        evzmq_codec_free(codec);
+    }
+    evzmq_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -335,6 +397,7 @@ int main(void)
         cmocka_unit_test_setup(options_of_another_size_or_depth_are_refused, set_up),
         cmocka_unit_test_setup(every_failing_allocation_of_a_codec_is_reported_and_leaks_nothing,
                                set_up),
+        cmocka_unit_test(members_that_no_field_names_are_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
