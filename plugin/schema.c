@@ -182,7 +182,6 @@ static bool compile_union(struct builder *builder, struct evzmq__program *progra
 {
     const struct evzmq_schema *const schema = program->schema;
     program->record_size = sizeof(struct evzmq_union);
-    program->absent_offset = EVZMQ_ABSENT_NONE;
     program->member_count = schema->member_count;
     program->members = evzmq__calloc(schema->member_count, sizeof(struct evzmq__program *));
     if (program->members == NULL) {

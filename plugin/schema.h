@@ -104,7 +104,7 @@ struct evzmq__program {
     struct evzmq__field_op *ops;
     uint32_t op_count;
     enum evzmq_layout layout;
-    size_t absent_offset;
+    size_t absent_offset; /* of a record; a union has none */
     size_t record_size;
     size_t record_cut; /* record_size as the arena rounds it */
     size_t window_size_min; /* usual_size_min, and EVZMQ__PREFIX_WINDOW at least */
