@@ -39,7 +39,7 @@ struct evzmq__monitor_peers {
     uint64_t ready; /* of these, those whose handshake succeeded */
     uint64_t failed; /* and those whose handshake failed, not yet disconnected */
     unsigned failure; /* the event of the last failed handshake since one succeeded; or 0 */
-    unsigned reason; /* of that */
+    unsigned reason; /* of that; means nothing without one */
 };
 
 struct evzmq_monitor {

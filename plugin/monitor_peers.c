@@ -21,7 +21,6 @@ void evzmq__monitor_track(struct evzmq_monitor *monitor, unsigned type, uint32_t
     case EVZMQ_MONITOR_HANDSHAKE_SUCCEEDED:
         peers->ready++;
         peers->failure = 0;
-        peers->reason = 0;
         break;
     case EVZMQ_MONITOR_HANDSHAKE_FAILED_NO_DETAIL:
     case EVZMQ_MONITOR_HANDSHAKE_FAILED_PROTOCOL:

@@ -41,6 +41,7 @@ static void check_one(int (*open_wake)(struct evzmq__wake *wake))
     assert_int_equal(errno, EPERM);
     evzmq__wake_close(&wake);
     assert_int_equal(wake.read_fd, -1);
+    assert_int_equal(wake.write_fd, -1); /* Whoever signals late writes to nobody. */
 }
 
 static void a_signal_makes_it_readable_until_it_is_cleared(void **state)
