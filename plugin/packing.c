@@ -145,7 +145,6 @@ static int seal(struct evzmq__packing *packing)
     packing->at = NULL;
     packing->limit = NULL;
     packing->records = 0;
-    packing->is_due = false;
     return 0;
 }
 

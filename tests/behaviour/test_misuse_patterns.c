@@ -176,6 +176,7 @@ static void wrong_records(const struct subject *s)
     refused(EINVAL, evzmq_publisher_publish, p, "t", NULL, 1);
     refused(EMSGSIZE, evzmq_publisher_publish, p, "t", "x", SIZE_MAX);
     refused(EMSGSIZE, evzmq_publisher_publish, p, "t", "x", SIZE_MAX - 1);
+    refused(ENOMEM, evzmq_publisher_publish, p, "t", "x", SIZE_MAX - EVZMQ_TOPIC_BYTES);
     refused(EINVAL, evzmq_publisher_publish_value, p, NULL, &value);
     refused(EINVAL, evzmq_publisher_publish_value, p, "t", NULL);
     refused(EINVAL, evzmq_publisher_publish_value, p, "t", &nowhere);
