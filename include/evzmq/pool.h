@@ -182,7 +182,8 @@ struct evzmq_pool_event {
     enum evzmq_pool_event_type type; /**< what happened */
     unsigned worker; /**< its identity, 0 to n - 1 */
     enum evzmq_pool_loss loss; /**< of a loss: why */
-    int status; /**< of a loss: exit status or signal; -1 where somebody else reaped the process */
+    int status; /**< of a process that exited or was killed: exit status or signal; -1 where
+                   somebody else reaped it. Otherwise 0 */
     int error; /**< an errno value */
     uint64_t unanswered; /**< of a loss or a reconnection: requests that went to the worker and had
                             no (last) answer when this event was made; they are lost, or their

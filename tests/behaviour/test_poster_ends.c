@@ -75,6 +75,7 @@ static void a_shutdown_sends_what_was_posted_before_it(void **state)
     run_until(f, counts[0] != 0 && line.in.reads == 100);
     assert_int_equal(counts[0] - 1, 100);
     assert_int_equal(counts[1], 0);
+    assert_int_equal(poster_stats(line.poster).handed_over, 100);
     assert_int_equal(poster_stats(line.poster).dropped, 0);
     close_line(&line);
 }
@@ -95,6 +96,32 @@ static void a_shutdown_counts_posts_that_found_no_peer(void **state)
     assert_int_equal(counts[1], 7);
     probe_free(&out);
     evzmq_poster_free(poster);
+}
+
+static void what_found_no_room_is_handed_over_by_a_shutdown_and_dropped_by_a_free(void **state)
+{
+    struct fixture *const f = *state;
+    const struct timeval soon = {0, 1000};
+
+    for (int frees = 0; frees <= 1; frees++) {
+        struct probe out = {.f = f};
+        uint64_t counts[2] = {0};
+
+        probe_attach(f, &out, peer_new(f, ZMQ_PUSH), 0);
+        assert_ok(evzmq_socket_set_output_limit(out.socket, 3, 0));
+        struct evzmq_poster *const poster = evzmq_poster_new(out.socket, 0, 0);
+        post_sequence(poster, 0, 7);
+        run_until(f, evzmq_socket_get_queued(out.socket, NULL) == 3);
+        if (!frees) {
+            assert_ok(evzmq_socket_shutdown(out.socket, &soon, count_shutdown, counts));
+            run_until(f, counts[0] != 0);
+            assert_int_equal(counts[1], 7);
+        }
+        probe_free(&out);
+        assert_int_equal(poster_stats(poster).handed_over, frees ? 3 : 7);
+        assert_int_equal(poster_stats(poster).dropped, frees ? 4 : 0);
+        evzmq_poster_free(poster);
+    }
 }
 
 static void a_terminated_context_drops_what_waits_and_refuses_the_rest(void **state)
@@ -164,6 +191,7 @@ int main(void)
         claim(a_poster_outlives_its_socket_and_its_base),
         claim(a_shutdown_sends_what_was_posted_before_it),
         claim(a_shutdown_counts_posts_that_found_no_peer),
+        claim(what_found_no_room_is_handed_over_by_a_shutdown_and_dropped_by_a_free),
         claim(a_terminated_context_drops_what_waits_and_refuses_the_rest),
         claim(a_forked_child_is_refused_and_the_parent_goes_on),
     };
