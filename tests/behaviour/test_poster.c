@@ -82,6 +82,28 @@ static void bytes_are_limited_but_one_message_always_fits(void **state)
     close_line(&line);
 }
 
+static void a_post_counts_with_the_bytes_of_its_parts(void **state)
+{
+    struct fixture *const f = *state;
+    struct line line = {.in = {.reads = 0}};
+    struct evzmq_bytes parts[20];
+    size_t expected = 0;
+
+    open_line(f, &line, 0, 0);
+    for (size_t count = 1; count <= 20; count++) {
+        size_t bytes = 0;
+
+        parts[count - 1] = (struct evzmq_bytes){"01234567890123456789", count};
+        for (size_t i = 0; i < count; i++) {
+            expected += parts[i].size;
+        }
+        assert_ok(evzmq_poster_post_parts(line.poster, parts, count));
+        assert_int_equal(evzmq_poster_get_queued(line.poster, &bytes), count);
+        assert_int_equal(bytes, expected);
+    }
+    close_line(&line);
+}
+
 static void posts_wait_while_the_output_queue_is_full_and_cost_no_wakeups(void **state)
 {
     struct fixture *const f = *state;
@@ -376,6 +398,7 @@ int main(void)
         claim(a_message_and_parts_are_posted_as_they_are),
         claim(a_full_poster_is_eagain_and_the_message_stays_the_callers),
         claim(bytes_are_limited_but_one_message_always_fits),
+        claim(a_post_counts_with_the_bytes_of_its_parts),
         claim(posts_wait_while_the_output_queue_is_full_and_cost_no_wakeups),
         claim(posts_wait_in_the_queue_while_writing_is_disabled),
         claim(a_burst_costs_one_wakeup),

@@ -268,7 +268,12 @@ static void many_batches_that_are_due_at_once_go_in_several_turns(void **state)
         (void)snprintf(topic, sizeof topic, "%d", i);
         speaker_say(&s, topic, "x");
     }
-    run_until(f, speaker_stats(&s).pending_records == 0);
+    while (speaker_stats(&s).pending_records > 0) {
+        const uint64_t before = speaker_stats(&s).pending_records;
+
+        fixture_turn(f);
+        assert_true(before - speaker_stats(&s).pending_records <= 100);
+    }
     for (int i = 0; i < 500; i++) {
         (void)snprintf(topic, sizeof topic, "%d", i);
         assert_frame(f, peer, topic, "x");

@@ -141,6 +141,19 @@ static void a_shutdown_ends_when_the_socket_goes(void **state)
     asker_close(&a);
 }
 
+static void a_socket_that_was_shut_down_takes_no_requester(void **state)
+{
+    struct fixture *const f = *state;
+    struct probe p = {0};
+
+    probe_attach(f, &p, peer_new(f, ZMQ_DEALER), 0);
+    assert_ok(evzmq_socket_shutdown(p.socket, NULL, NULL, NULL));
+    errno = 0;
+    assert_null(evzmq_requester_new(p.socket, NULL));
+    assert_int_equal(errno, ESHUTDOWN);
+    probe_free(&p);
+}
+
 static void child_uses_requester(void *arg)
 {
     struct asker *const a = arg;
@@ -254,6 +267,7 @@ int main(void)
         claim(a_shutdown_of_an_idle_requester_ends_in_the_next_turn),
         claim(a_free_cancels_the_callback_of_a_shutdown),
         claim(a_shutdown_ends_when_the_socket_goes),
+        claim(a_socket_that_was_shut_down_takes_no_requester),
         claim(a_forked_child_gets_echild_and_may_free),
         claim(a_child_forked_in_a_reply_callback_gets_no_further_one),
     };

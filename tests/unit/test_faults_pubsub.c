@@ -184,43 +184,49 @@ static void a_batch_that_signals_keep_from_going_is_tried_again(void **state)
     speaker_free(&s);
 }
 
-static void shutdown_without_memory_can_be_called_again(void **state)
+/* Shuts a publisher down that has batches for which its queue has no room, while something fails.
+ * Returns whether the fault came. */
+static bool shut_down_full(struct fixture *f, size_t n, size_t times)
 {
-    struct fixture *const f = *state;
     const struct evzmq_publisher_options how = {.size = sizeof(how),
                                                 .batching = EVZMQ_BATCH_PER_TOPIC,
                                                 .when_full = EVZMQ_FULL_WAIT,
                                                 .batch_delay_usec = EVZMQ_BATCH_DELAY_NONE};
-    bool reached = true;
-    for (size_t n = 1; reached; n++) {
-        struct speaker s = {0};
-        const struct timeval later = {30, 0};
-        size_t got = 0;
-        char text[128];
-        assert_true(n < TRIES_MAX);
-        speaker_open(f, &s, TRANSPORT_INPROC, &how, 1);
-        assert_ok(evzmq_socket_set_output_limit(evzmq_publisher_get_socket(s.publisher), 1, 0));
-        void *peer = speaker_peer(&s, 1);
-        for (char topic[2] = "a"; topic[0] < 'g'; topic[0]++) {
-            speaker_say(&s, topic, "x");
+    const struct timeval later = {30, 0};
+    struct speaker s = {0};
+    char text[128];
+    speaker_open(f, &s, TRANSPORT_INPROC, &how, 1);
+    assert_ok(evzmq_socket_set_output_limit(evzmq_publisher_get_socket(s.publisher), 1, 0));
+    void *peer = speaker_peer(&s, 1);
+    for (char topic[2] = "a"; topic[0] < 'g'; topic[0]++) {
+        speaker_say(&s, topic, "x");
+    }
+    faults_begin(s.zmq_socket);
+    faults_plan(FAULTS_MEMORY, n, times, ENOMEM);
+    const int result = evzmq_publisher_shutdown(s.publisher, &later, NULL, NULL);
+    const int error = errno;
+    const bool reached = end_faults();
+    assert_int_equal(result, reached ? -1 : 0);
+    if (reached) {
+        assert_int_equal(error, ENOMEM);
+        assert_ok(evzmq_publisher_shutdown(s.publisher, &later, NULL, NULL));
+    }
+    for (size_t got = 0; got < 6; got++) {
+        pump_recv_text(f, peer, text, sizeof(text));
+    }
+    speaker_free(&s);
+    peer_close(f, peer);
+    peer_close(f, s.zmq_socket);
+    f->peer_count = 0;
+    return reached;
+}
+
+static void shutdown_without_memory_can_be_called_again(void **state)
+{
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t n = 1; shut_down_full(*state, n, repeats[i]); n++) {
+            assert_true(n < TRIES_MAX);
         }
-        faults_begin(s.zmq_socket);
-        faults_plan(FAULTS_MEMORY, n, 1, ENOMEM);
-        const int result = evzmq_publisher_shutdown(s.publisher, &later, NULL, NULL);
-        const int error = errno;
-        reached = end_faults();
-        if (result < 0) {
-            assert_true(reached);
-            assert_int_equal(error, ENOMEM);
-            assert_ok(evzmq_publisher_shutdown(s.publisher, &later, NULL, NULL));
-        }
-        for (; got < 6; got++) {
-            pump_recv_text(f, peer, text, sizeof(text));
-        }
-        speaker_free(&s);
-        peer_close(f, peer);
-        peer_close(f, s.zmq_socket);
-        f->peer_count = 0;
     }
 }
 

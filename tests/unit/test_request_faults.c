@@ -340,6 +340,26 @@ static void a_thousand_deadlines_cost_one_timer_that_is_set_once(void **state)
     asker_close(&a);
 }
 
+static void an_outstanding_request_costs_no_turn_of_the_loop(void **state)
+{
+    struct fixture *f = *state;
+    struct asker a = {0};
+    struct heard heard;
+    void *server = NULL;
+    open_asker(f, &a, &server, NULL);
+    (void)ask(&a, "q", 60000);
+    hear(f, server, &heard);
+    fixture_glance(f); /* the pass after the send */
+    fixture_glance(f);
+    faults_begin(a.socket->zmq_socket);
+    for (int i = 0; i < 100; i++) {
+        fixture_glance(f);
+    }
+    faults_end();
+    assert_int_equal(faults_count(FAULT_EVENT_ADD), 0);
+    asker_close(&a);
+}
+
 static void a_request_takes_at_most_a_hundred_and_fifty_bytes(void **state)
 {
     (void)state;
@@ -361,6 +381,7 @@ int main(void)
         claim(numbers_start_again_after_the_last_and_pass_those_outstanding),
         claim(each_retry_waits_twice_as_long_up_to_the_longest),
         claim(a_thousand_deadlines_cost_one_timer_that_is_set_once),
+        claim(an_outstanding_request_costs_no_turn_of_the_loop),
         claim(a_request_takes_at_most_a_hundred_and_fifty_bytes),
     };
     return run_claims(tests);

@@ -95,6 +95,23 @@ static void other_hashes_of_the_same_bucket_are_not_found(void **state)
     evzmq__table_clear(&table);
 }
 
+/* Numbers that somebody else chose may differ in one half only, whichever that is. */
+static void hashes_that_differ_in_either_half_share_no_bucket(void **state)
+{
+    (void)state;
+    static struct evzmq__table_node nodes[1000];
+    for (unsigned shift = 0; shift <= 32; shift += 32) {
+        struct evzmq__table table = {0};
+        for (uint64_t i = 0; i < 1000; i++) {
+            assert_int_equal(evzmq__table_insert(&table, &nodes[i], i << shift), 0);
+        }
+        for (size_t i = 0; i < 1000; i++) {
+            assert_null(nodes[i].next);
+        }
+        evzmq__table_clear(&table);
+    }
+}
+
 static void empty_table_finds_nothing_and_has_no_memory(void **state)
 {
     (void)state;
@@ -172,6 +189,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_node_is_found_until_it_is_removed, setup, teardown),
         cmocka_unit_test_setup_teardown(nodes_of_the_same_hash_are_all_found, setup, teardown),
         cmocka_unit_test_setup_teardown(other_hashes_of_the_same_bucket_are_not_found, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(hashes_that_differ_in_either_half_share_no_bucket, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(empty_table_finds_nothing_and_has_no_memory, setup,
                                         teardown),
