@@ -150,12 +150,11 @@ static EVZMQ__INLINE const unsigned char *begin_record(const struct evzmq__progr
 static EVZMQ__INLINE const unsigned char *run_map(const unsigned char *at, const unsigned char *end,
                                                   bool validate, bool values_are_str)
 {
-    const size_t left = (size_t)(end - at);
-    const size_t count = left == 0 ? SIZE_MAX : (size_t)*at - 0x80;
+    const size_t count = at == end ? SIZE_MAX : (size_t)*at - 0x80;
     if (count == 0) {
         return at + 1;
     }
-    if (count >= 16 || 2 * count >= left) {
+    if (count >= 16) {
         return NULL;
     }
     const struct evzmq__pairs rest = pass_pairs(at + 1, end, count, validate, values_are_str);

@@ -362,6 +362,23 @@ static void attaching_without_memory_for_timers_fails(void **state)
     end_attempt(&a, &scenario);
 }
 
+/* libevent passes on what the system says, such as ENOSPC for too many watches. */
+static void an_event_that_cannot_be_had_is_enomem_whatever_the_reason(void **state)
+{
+    struct fixture *f = *state;
+    void *pull = peer_new(f, ZMQ_PULL);
+    static const unsigned calls[] = {FAULT_EVENT_NEW, FAULT_EVENT_ADD};
+    for (size_t i = 0; i < 2; i++) {
+        faults_begin(pull);
+        faults_plan(calls[i], 1, FOR_EVER, ENOSPC);
+        errno = 0;
+        assert_null(evzmq_socket_new(f->base, pull, 0));
+        const int error = errno;
+        faults_end();
+        assert_int_equal(error, ENOMEM);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +395,7 @@ int main(void)
         claim(timeouts_that_could_not_be_set_do_not_pass),
         claim(enabling_without_memory_for_timers_delivers_what_waits),
         claim(attaching_without_memory_for_timers_fails),
+        claim(an_event_that_cannot_be_had_is_enomem_whatever_the_reason),
     };
     return run_claims(tests);
 }

@@ -1,0 +1,102 @@
+/*
+ * test_faults_interrupted.c: calls that signals interrupt without end. A call of libzmq or of the
+ * system is made again, but not for ever.
+ */
+#include "support.h"
+
+#include <evzmq/context.h>
+#include <evzmq/monitor.h>
+
+#include "faults.h"
+
+enum { CALLS_MAX = 100 };
+
+/* What is called, and with what. */
+struct subject {
+    struct fixture *f;
+    struct evzmq_context *context;
+    void *zmq_socket;
+    struct evzmq_monitor *monitor;
+};
+
+static int bind_inproc(struct subject *s)
+{
+    return evzmq_context_bind(s->context, s->zmq_socket, "inproc://interrupted");
+}
+
+static int connect_inproc(struct subject *s)
+{
+    return evzmq_context_connect(s->context, s->zmq_socket, "inproc://interrupted");
+}
+
+static void ignore(struct evzmq_monitor *monitor, const struct evzmq_monitor_event *event,
+                   void *arg)
+{
+    (void)monitor;
+    (void)event;
+    (void)arg;
+}
+
+static int start_monitor(struct subject *s)
+{
+    s->monitor =
+        evzmq_monitor_new(s->f->base, s->f->context, s->zmq_socket, EVZMQ_MONITOR_ALL, ignore, s);
+    return s->monitor != NULL ? 0 : -1;
+}
+
+/* From its n-th call on, whatever is called is interrupted; for each n. */
+static void check(struct subject *s, int (*act)(struct subject *s))
+{
+    int result = -1;
+    for (size_t n = 1; result < 0; n++) {
+        assert_true(n < CALLS_MAX);
+        faults_begin(FAULTS_ANY_SOCKET);
+        faults_plan(FAULT_CALL | FAULT_GET, n, FOR_EVER, EINTR);
+        errno = 0;
+        result = act(s);
+        const int error = errno;
+        faults_end();
+        if (result < 0) {
+            assert_int_equal(error, EINTR);
+        }
+        assert_true(n > 1 || result < 0); /* There is such a call. */
+    }
+}
+
+static void a_bind_that_is_always_interrupted_ends_with_eintr(void **state)
+{
+    struct subject s = {.f = *state, .context = evzmq_context_new(1, NULL)};
+    assert_non_null(s.context);
+    s.zmq_socket = evzmq_context_socket(s.context, ZMQ_PULL);
+    check(&s, bind_inproc);
+    assert_ok(evzmq_context_close_socket(s.context, s.zmq_socket));
+    assert_ok(evzmq_context_free(s.context));
+}
+
+static void a_connect_that_is_always_interrupted_ends_with_eintr(void **state)
+{
+    struct subject s = {.f = *state, .context = evzmq_context_new(1, NULL)};
+    assert_non_null(s.context);
+    s.zmq_socket = evzmq_context_socket(s.context, ZMQ_PULL);
+    check(&s, connect_inproc);
+    assert_ok(evzmq_context_close_socket(s.context, s.zmq_socket));
+    assert_ok(evzmq_context_free(s.context));
+}
+
+static void a_monitor_that_is_always_interrupted_is_not_made(void **state)
+{
+    struct fixture *const f = *state;
+    struct subject s = {.f = f, .zmq_socket = peer_new(f, ZMQ_PULL)};
+    check(&s, start_monitor);
+    evzmq_monitor_free(s.monitor);
+}
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        claim(a_bind_that_is_always_interrupted_ends_with_eintr),
+        claim(a_connect_that_is_always_interrupted_ends_with_eintr),
+        claim(a_monitor_that_is_always_interrupted_is_not_made),
+    };
+    return run_claims(tests);
+}
