@@ -212,9 +212,9 @@ static void a_timeout_that_was_replaced_does_not_pass(void **state)
     probe_free(&p);
 }
 
-/* A timer of the test's own that was set when the timeout began to run: it comes first if, and only
- * if, the timeout was started again meanwhile. No clock is read, so a slow machine changes nothing.
- */
+/* A timer of the test's own that was set when the timeout began to run, and for longer: it comes
+ * first if, and only if, the timeout was started again meanwhile. No clock is read, and each turn
+ * of the loop has something to receive or to send, so a slow machine changes nothing. */
 struct marker {
     struct event *event;
     struct probe *p;
@@ -241,25 +241,32 @@ static void marker_set(struct fixture *f, struct marker *marker, struct probe *p
     assert_int_equal(event_add(marker->event, after), 0);
 }
 
+/* libevent's clock may tick only every few milliseconds: these are further apart. */
+static const struct timeval a_while = {0, 100000};
 static const struct timeval longer = {0, 300000};
+static const struct timeval longer_still = {0, 350000};
 
 static void each_message_starts_the_read_timeout_again(void **state)
 {
     struct fixture *const f = *state;
     struct probe p = {0};
+    struct marker meanwhile;
     struct marker marker;
     void *peer = NULL;
 
     open_dealers(f, &p, &peer);
     assert_ok(evzmq_socket_set_timeouts(p.socket, &longer, NULL));
     probe_enable(&p, EV_READ);
-    marker_set(f, &marker, &p, &longer);
-    fixture_run_for(f, 2);
-    peer_send_text(peer, "message");
-    run_until(f, p.reads == 1);
+    marker_set(f, &meanwhile, &p, &a_while);
+    marker_set(f, &marker, &p, &longer_still);
+    for (size_t sent = 1; !meanwhile.passed; sent++) {
+        peer_send_text(peer, "message");
+        run_until(f, p.reads == sent);
+    }
     run_until(f, marker.passed);
     assert_int_equal(marker.timeouts, 0);
     run_until(f, p.events[EVZMQ_EVENT_READ_TIMEOUT] == 1);
+    event_free(meanwhile.event);
     event_free(marker.event);
     probe_free(&p);
 }
@@ -268,6 +275,7 @@ static void each_message_sent_starts_the_write_timeout_again(void **state)
 {
     struct fixture *const f = *state;
     struct probe p = {0};
+    struct marker meanwhile;
     struct marker marker;
     char endpoint[ENDPOINT_SIZE];
     char text[32];
@@ -284,17 +292,23 @@ static void each_message_sent_starts_the_write_timeout_again(void **state)
         assert_ok(evzmq_socket_write(p.socket, "queued", 6));
     }
     fixture_glance(f);
-    marker_set(f, &marker, &p, &longer);
-    fixture_run_for(f, 2);
-    const size_t queued = evzmq_socket_get_queued(p.socket, NULL);
-    while (evzmq_socket_get_queued(p.socket, NULL) == queued) {
-        pump_recv_text(f, pull, text, sizeof text);
-        fixture_glance(f);
+    marker_set(f, &meanwhile, &p, &a_while);
+    marker_set(f, &marker, &p, &longer_still);
+    while (!meanwhile.passed) {
+        const size_t queued = evzmq_socket_get_queued(p.socket, NULL);
+
+        while (evzmq_socket_get_queued(p.socket, NULL) == queued) {
+            pump_recv_text(f, pull, text, sizeof text);
+            fixture_glance(f);
+        }
+        while (evzmq_socket_get_queued(p.socket, NULL) < queued) {
+            assert_ok(evzmq_socket_write(p.socket, "queued", 6));
+        }
     }
-    assert_true(evzmq_socket_get_queued(p.socket, NULL) > 0);
     run_until(f, marker.passed);
     assert_int_equal(marker.timeouts, 0);
     run_until(f, p.events[EVZMQ_EVENT_WRITE_TIMEOUT] == 1);
+    event_free(meanwhile.event);
     event_free(marker.event);
     probe_free(&p);
 }

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <evzmq/msgpack.h>
+
 #include "child.h"
 
 /* A main side: three sockets and their endpoints; and what a worker told. */
@@ -36,6 +38,7 @@ static void on_request(struct evzmq_worker *worker, struct evzmq_message *messag
 
     assert_ptr_equal(worker, o->worker);
     assert_true(o->f->dispatching);
+    assert_int_equal(evzmq_envelope_get_part_count(evzmq_message_get_envelope(message)), 1);
     o->asked++;
     (void)message_text(message, o->request, sizeof o->request);
     if (o->free_on == -1) {
@@ -255,7 +258,7 @@ static void answers_that_nobody_takes_are_counted_at_the_end(void **state)
     enum { MORE = 10 };
     struct fixture *const f = *state;
     const struct evzmq_worker_options options = {
-        .size = sizeof options, .end_ms = 50, .output_messages = MORE};
+        .size = sizeof options, .end_ms = 100, .output_messages = MORE};
     struct office o = {0};
     int taken = 0;
 
@@ -270,8 +273,10 @@ static void answers_that_nobody_takes_are_counted_at_the_end(void **state)
     }
     assert_int_equal(errno, EAGAIN);
     assert_ok(evzmq_worker_shutdown(o.worker));
+    peer_send_text(o.requests, "\x03|too late");
     assert_int_equal(fixture_loop(f, 0), 1);
     assert_true(o.last.unsent > 0 && o.last.unsent <= MORE);
+    assert_int_equal(o.asked, 0); /* It receives no more. */
     fire(&o);
 }
 
@@ -377,6 +382,24 @@ static void what_is_no_connection_is_refused(void **state)
     assert_int_equal(errno, ESRCH);
 }
 
+static void a_worker_keeps_its_codec(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_worker_options options = {.size = sizeof options};
+    struct office o = {0};
+
+    options.codec = evzmq_msgpack_codec_new(NULL);
+    assert_non_null(options.codec);
+    found(f, &o, 0);
+    open_doors(&o);
+    hire(&o, &options);
+    evzmq_codec_free(options.codec);
+    run_until(f, o.events[EVZMQ_WORKER_EVENT_READY]);
+    peer_send_text(o.requests, "\x03|\x07");
+    run_until(f, o.asked == 1);
+    fire(&o);
+}
+
 static void every_allocation_of_new_may_fail_and_nothing_is_left(void **state)
 {
     struct fixture *const f = *state;
@@ -446,6 +469,7 @@ int main(int argc, char **argv)
         claim(a_worker_that_never_gets_through_ends),
         claim(a_worker_may_be_freed_in_every_callback),
         claim(what_is_no_connection_is_refused),
+        claim(a_worker_keeps_its_codec),
         claim(every_allocation_of_new_may_fail_and_nothing_is_left),
         claim(in_a_forked_child_a_worker_is_refused_and_its_free_harms_nobody),
     };

@@ -1,6 +1,6 @@
 /*
- * test_schema_limits.c: what a record may cost in memory, held against what the arena gives, and
- * where a double is too large for a float.
+ * test_schema_limits.c: what a record may cost in memory, held against what the arena gives, how
+ * deep a span may be, and where a double is too large for a float.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -148,6 +148,66 @@ static void the_outermost_record_counts_as_the_arena_rounds_it(void **state)
     evzmq_codec_free(codec);
 }
 
+struct spanning {
+    struct evzmq_any span;
+};
+
+#define SPANNING(kind)                                                                             \
+    static const struct evzmq_field spanning_##kind[] = {                                          \
+        EVZMQ_FIELD(kind, struct spanning, span, 0)};                                              \
+    static const struct evzmq_schema schema_##kind =                                               \
+        EVZMQ_SCHEMA(struct spanning, BARE, NULL, spanning_##kind)
+
+SPANNING(ANY);
+SPANNING(MAP);
+SPANNING(STR_MAP);
+SPANNING(LIST);
+SPANNING(MAP_LIST);
+
+/* The containers of each, the outermost one included, are as many as `depth`. */
+static void a_span_may_be_as_deep_as_the_limit_and_no_deeper(void **state)
+{
+    (void)state;
+    static const struct {
+        const struct evzmq_schema *schema;
+        const char *bytes;
+        size_t size;
+        size_t depth;
+    } rows[] = {
+        {&schema_ANY, "\x91\x07", 2, 1},
+        {&schema_ANY, "\x91\x91\x07", 3, 2},
+        {&schema_MAP, "\x81\xa1k\x07", 4, 1},
+        {&schema_MAP, "\xde\x00\x01\xa1k\x07", 6, 1},
+        {&schema_MAP, "\x81\xa1k\x91\x07", 5, 2},
+        {&schema_STR_MAP, "\x81\xa1k\xa1v", 5, 1},
+        {&schema_STR_MAP, "\xde\x00\x01\xa1k\xa1v", 7, 1},
+        {&schema_LIST, "\x91\x07", 2, 1},
+        {&schema_LIST, "\x91\x91\x07", 3, 2},
+        {&schema_MAP_LIST, "\x90", 1, 1},
+        {&schema_MAP_LIST, "\x91\x81\xa1k\x07", 5, 2},
+        {&schema_MAP_LIST, "\x91\x81\xa1k\x91\x07", 6, 3},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        for (size_t depth_max = 1; depth_max <= 3; depth_max++) {
+            const struct evzmq_schema_options options = {sizeof(options), depth_max, 0, 0};
+            struct evzmq_codec *const codec = evzmq_schema_codec_new(rows[i].schema, &options);
+            const struct spanning record = {{(const unsigned char *)rows[i].bytes, rows[i].size}};
+            const int expected = rows[i].depth <= depth_max ? 0 : -1;
+            const void *value = NULL;
+            struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
+            size_t size = 0;
+            assert_non_null(codec);
+            assert_int_equal(
+                evzmq_codec_decode(codec, rows[i].bytes, rows[i].size, arena, &value, &error),
+                expected);
+            assert_int_equal(error.kind, expected == 0 ? EVZMQ_DECODE_OK : EVZMQ_DECODE_DEPTH);
+            assert_int_equal(evzmq_codec_encoded_size(codec, &record, &size), expected);
+            evzmq_codec_free(codec);
+            evzmq_arena_reset(arena);
+        }
+    }
+}
+
 struct single {
     float value;
 };
@@ -196,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_message_takes_more_from_the_arena_than_the_limit),
         cmocka_unit_test(the_outermost_record_counts_as_the_arena_rounds_it),
+        cmocka_unit_test(a_span_may_be_as_deep_as_the_limit_and_no_deeper),
         cmocka_unit_test(a_double_becomes_the_nearest_float),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
