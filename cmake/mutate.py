@@ -18,10 +18,11 @@ and so are files that the build here does not compile, and lines that send signa
 a mistake there may hit what is not the test's.
 
 A mutant is built, and of the unit and behaviour tests those run that execute its line, which a run
-with gcc's counters finds out beforehand; the quickest first, until one fails, crashes or takes ten
-times as long as it does without the change, and does so again. Then it is caught. One that does not compile is not
-counted but replaced by the next. What nobody caught is listed at the end. Exit status: 0 when at
-least 80 % are caught.
+with gcc's counters finds out beforehand (of a table outside functions, those that execute anything
+of its file); the quickest first, until one fails, crashes or takes ten times as long as it does
+without the change, and does so again. Then it is caught. One that does not compile is not counted
+but replaced by the next. What nobody caught is listed at the end. Exit status: 0 when at least
+80 % are caught.
 
 Sources and builds are copies in build-mutate/, which may be removed at any time. The tests run as
 they always do, but on faulty code: on a machine where nothing else is at stake.
@@ -188,13 +189,16 @@ def survey():
 
 def tests_for(tests_at, file, line):
     """The tests that run the line. One that continues a statement has no counters of its own: then
-    those of the line above."""
+    those of the line above. A table outside functions has none at all: then those of the file."""
     lines = tests_at.get(file, {})
     known = set(lines)
     for back in range(0, 6):
         if line - back in known:
             return lines[line - back]
-    return []
+    in_function = False
+    for text in (ROOT / file).read_text().split("\n")[:line - 1]:
+        in_function = text == "{" or in_function and text != "}"
+    return [] if in_function else sorted({test for tests in lines.values() for test in tests})
 
 
 def shown(site):

@@ -91,7 +91,7 @@ int evzmq__ipcdir_check(const char *path, char *out_real, struct evzmq__errortex
 /* Removes the sockets of a directory that nobody uses any more. Anything else keeps it alive. */
 static void remove_sockets(int descriptor)
 {
-    const int own = openat(descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int own = openat(descriptor, ".", O_RDONLY | O_CLOEXEC);
     DIR *const directory = own < 0 ? NULL : fdopendir(own);
     if (directory == NULL) {
         if (own >= 0) {

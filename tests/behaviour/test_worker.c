@@ -4,6 +4,7 @@
  */
 #include "crew.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -298,6 +299,48 @@ static void a_worker_without_its_main_process_ends_after_a_while(void **state)
     fire(&o);
 }
 
+static void stay(void *arg)
+{
+    (void)arg;
+    child_ready("here");
+    child_sleep();
+}
+
+/* Daemons close theirs, and the descriptor by which a worker watches its main process may get the
+ * number. That process is not reaped here, so the descriptor alone can tell. */
+static void a_worker_without_standard_input_sees_the_end_of_its_main_process(void **state)
+{
+    struct fixture *const f = *state;
+    struct evzmq_worker_options options = {.size = sizeof options};
+    struct office o = {0};
+    char text[256];
+    const pid_t main_process = child_start(stay, NULL, text);
+    const int input = dup(STDIN_FILENO);
+
+    options.context = evzmq_context_new(1, NULL);
+    assert_non_null(options.context);
+    found(f, &o, 0);
+    const size_t length = strlen(o.connection);
+    (void)snprintf(o.connection + length, sizeof o.connection - length, ",parent=%ld",
+                   (long)main_process);
+    open_doors(&o);
+    if (input >= 0) {
+        (void)close(STDIN_FILENO);
+    }
+    hire(&o, &options);
+    run_until(f, o.events[EVZMQ_WORKER_EVENT_READY]);
+    assert_int_equal(kill(main_process, SIGKILL), 0);
+    assert_int_equal(fixture_loop(f, 0), 1);
+    assert_int_equal(o.reason, EVZMQ_WORKER_REASON_MAIN_GONE);
+    fire(&o);
+    assert_ok(evzmq_context_free(options.context));
+    if (input >= 0) {
+        assert_int_equal(dup2(input, STDIN_FILENO), STDIN_FILENO);
+        (void)close(input);
+    }
+    (void)child_wait(main_process);
+}
+
 static void a_connection_that_comes_back_in_time_ends_nothing(void **state)
 {
     struct fixture *const f = *state;
@@ -465,6 +508,7 @@ int main(int argc, char **argv)
         claim(a_worker_that_is_held_ends_when_it_says_so_and_its_answers_arrive),
         claim(answers_that_nobody_takes_are_counted_at_the_end),
         claim(a_worker_without_its_main_process_ends_after_a_while),
+        claim(a_worker_without_standard_input_sees_the_end_of_its_main_process),
         claim(a_connection_that_comes_back_in_time_ends_nothing),
         claim(a_worker_that_never_gets_through_ends),
         claim(a_worker_may_be_freed_in_every_callback),

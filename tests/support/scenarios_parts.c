@@ -138,13 +138,13 @@ static void check_referred(struct attempt *a)
 /* Contexts. */
 static int act_context(struct attempt *a)
 {
-    a->context = evzmq_context_new(1, "/tmp");
+    a->context = evzmq_context_new(1, scenarios_place);
     return made(a->context);
 }
 
 static int act_context_around(struct attempt *a)
 {
-    a->context = evzmq_context_new_with(a->f->context, "/tmp");
+    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
     return made(a->context);
 }
 
@@ -157,18 +157,19 @@ static void check_context(struct attempt *a)
 static void make_context(struct attempt *a)
 {
     (void)peer_new(a->f, ZMQ_PAIR);
-    a->context = evzmq_context_new_with(a->f->context, NULL);
+    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
     assert_non_null(a->context);
 }
 
 /* Beside what a process left behind that was killed. */
 static void make_context_among_leftovers(struct attempt *a)
 {
-    char leftover[] = "/tmp/evzmq-XXXXXX";
+    char leftover[128];
 
+    (void)snprintf(leftover, sizeof(leftover), "%s/evzmq-XXXXXX", scenarios_place);
     assert_non_null(mkdtemp(leftover));
     (void)peer_new(a->f, ZMQ_PAIR);
-    a->context = evzmq_context_new_with(a->f->context, "/tmp");
+    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
     assert_non_null(a->context);
 }
 
@@ -180,7 +181,7 @@ static int act_limits(struct attempt *a)
 
 static void make_own_context(struct attempt *a)
 {
-    a->context = evzmq_context_new(1, NULL);
+    a->context = evzmq_context_new(1, scenarios_place);
     assert_non_null(a->context);
 }
 

@@ -32,7 +32,7 @@ static int given(struct attempt *a, int result)
 static void make_context(struct attempt *a)
 {
     (void)peer_new(a->f, ZMQ_PAIR); /* starts the threads of ZeroMQ */
-    a->context = evzmq_context_new_with(a->f->context, NULL);
+    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
     assert_non_null(a->context);
 }
 
