@@ -180,7 +180,7 @@ void assert_pattern(const void *data, size_t size, unsigned seed);
 /* msgpack-c as the sender uses it: an array of one number and one string. */
 size_t pack_record(unsigned number, const char *text, void *out, size_t room);
 
-/* Fails the test with errno's text unless a call returned what it should. */
+/* Fails the test, with errno's text where there is one, unless a call returned what it should. */
 #define assert_errno(call, expected)                                                               \
     do {                                                                                           \
         errno = 0;                                                                                 \
@@ -191,6 +191,7 @@ size_t pack_record(unsigned number, const char *text, void *out, size_t room);
     do {                                                                                           \
         const int assert_ok_result = (call);                                                       \
         assert_return_code(assert_ok_result, errno);                                               \
+        assert_int_equal(assert_ok_result, 0);                                                     \
     } while (0)
 
 #include <errno.h>
