@@ -176,6 +176,43 @@ static void damaged_maps_of_every_kind_decode_or_fail_cleanly(void **state)
     damage_generated(&all_kinds_map_schema, 1);
 }
 
+struct mapped {
+    struct evzmq_any map;
+};
+
+static const struct evzmq_field map_fields[] = {EVZMQ_FIELD(MAP, struct mapped, map, 0)};
+static const struct evzmq_field str_map_fields[] = {EVZMQ_FIELD(STR_MAP, struct mapped, map, 0)};
+static const struct evzmq_schema map_schema = EVZMQ_SCHEMA(struct mapped, ARRAY, NULL, map_fields);
+static const struct evzmq_schema str_map_schema =
+    EVZMQ_SCHEMA(struct mapped, ARRAY, NULL, str_map_fields);
+
+/* The heads of small maps are 0x80 and their count; what follows them is something else, whatever
+ * comes behind it. */
+static void no_other_head_before_pairs_makes_a_map(void **state)
+{
+    (void)state;
+    const struct evzmq_schema *const schemas[] = {&map_schema, &str_map_schema};
+    for (size_t i = 0; i < 4; i++) {
+        struct evzmq_codec *const codec = codec_of(schemas[i / 2], i % 2 != 0);
+        for (unsigned head = 0x81; head <= 0xff; head++) {
+            const size_t pairs = head - 0x80;
+            const void *value = NULL;
+            struct evzmq_decode_error error = {EVZMQ_DECODE_OK, 0};
+            buffer[0] = 0x91;
+            buffer[1] = (unsigned char)head;
+            for (size_t pair = 0; pair < pairs; pair++) {
+                memcpy(buffer + 2 + 4 * pair, "\xa1k\xa1v", 4);
+            }
+            const int expected = head < 0x90 ? 0 : -1;
+            assert_int_equal(
+                evzmq_codec_decode(codec, buffer, 2 + 4 * pairs, arena, &value, &error), expected);
+            assert_int_equal(error.offset > 0, expected != 0);
+            evzmq_arena_reset(arena);
+        }
+        evzmq_codec_free(codec);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +224,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(damaged_maps_of_every_kind_decode_or_fail_cleanly, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(no_other_head_before_pairs_makes_a_map, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,6 +35,7 @@ static void assert_records(struct evzmq_bytes frame, const char *topic, enum evz
     struct evzmq_bytes record;
     assert_int_equal(evzmq__frame_open(&reader, frame.data, frame.size, &got, &error), 0);
     assert_string_equal(got.text, topic);
+    assert_int_equal(got.size, strlen(topic));
     assert_int_equal(reader.kind, kind);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(evzmq__frame_next(&reader, frame.data, frame.size, &record, &error),
