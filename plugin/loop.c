@@ -303,6 +303,7 @@ int evzmq__timer_stand(struct evzmq__timer *timer)
 
 void evzmq__timer_stop(struct evzmq__timer *timer)
 {
+    timer->stands = false;
     (void)evtimer_del(timer->event);
 }
 

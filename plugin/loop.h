@@ -110,6 +110,8 @@ int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay);
  * For what keeps the loop's dispatch running anyway. Returns 0, or -1 with ENOMEM. */
 int evzmq__timer_stand(struct evzmq__timer *timer);
 
+/* Takes the timer off the loop. One that stands does so no longer: it is for when nothing else
+ * keeps the loop's dispatch running any more. */
 void evzmq__timer_stop(struct evzmq__timer *timer);
 
 /* NULL is ignored. Also legal in a forked child: a timer is in no table of the kernel. */

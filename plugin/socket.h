@@ -202,6 +202,9 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why);
  * if one of this socket is running, or else one in the next turn of the loop. */
 void evzmq__socket_attend(struct evzmq_socket *socket);
 
+/* Arranges a pass a little later: there may be memory then for what could not be done now. */
+void evzmq__socket_retry(struct evzmq_socket *socket);
+
 /* Reads ZMQ_EVENTS, which also has libzmq process its commands. Returns the events, or -1 with
  * errno. */
 int evzmq__socket_look(struct evzmq_socket *socket);
