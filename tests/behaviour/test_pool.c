@@ -489,6 +489,12 @@ static int refuse_in_child(void *arg)
     struct crew *const crew = arg;
     struct evzmq_message *message = NULL;
     const struct timeval now = {0, 0};
+    const int descriptors = count_descriptors();
+#if defined(__linux__)
+    const int own = 3; /* those of two processes and of the directory */
+#else
+    const int own = 1;
+#endif
 
     if (evzmq_pool_send(crew->pool, 0, "x", 1) != -1 || errno != ECHILD) {
         return 1;
@@ -507,9 +513,12 @@ static int refuse_in_child(void *arg)
     if (event_reinit(crew->f->base) != 0 || evzmq_after_fork(crew->f->base) != 0) {
         return 5;
     }
+    if (descriptors >= 0 && count_descriptors() != descriptors - own) {
+        return 6;
+    }
     event_base_free(crew->f->base);
     crew_leave_child();
-    return 6;
+    return 7;
 }
 
 static void in_a_forked_child_a_pool_is_refused_and_its_free_harms_nobody(void **state)
