@@ -161,14 +161,15 @@ static void make_context(struct attempt *a)
     assert_non_null(a->context);
 }
 
-/* Beside what a process left behind that was killed. */
+/* Beside what a process left behind that was killed, and nobody else clears away. */
 static void make_context_among_leftovers(struct attempt *a)
 {
-    char leftover[] = "/tmp/evzmq-XXXXXX";
+    char leftover[128];
 
+    (void)snprintf(leftover, sizeof leftover, "%s/evzmq-XXXXXX", fixture_directory(a->f));
     assert_non_null(mkdtemp(leftover));
     (void)peer_new(a->f, ZMQ_PAIR);
-    a->context = evzmq_context_new_with(a->f->context, "/tmp");
+    a->context = evzmq_context_new_with(a->f->context, fixture_directory(a->f));
     assert_non_null(a->context);
 }
 
