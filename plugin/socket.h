@@ -307,6 +307,11 @@ void evzmq__pass_feed(struct evzmq__pass *pass);
 int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
                          struct evzmq_message *whole);
 
+/* Asks for room for a message of one part before that is made, so that one that is refused costs
+ * nothing. Returns 0, where nothing is promised, or -1 with EAGAIN, counted, where
+ * evzmq__socket_submit() would say so. */
+int evzmq__socket_ask(struct evzmq_socket *socket, size_t size);
+
 /* Whether the socket takes writes now. Returns 0, or -1 with errno. */
 int evzmq__socket_check_writable(struct evzmq_socket *socket);
 
