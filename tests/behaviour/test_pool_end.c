@@ -88,6 +88,7 @@ static void a_deaf_worker_is_killed_at_the_deadline(void **state)
     crew_open(f, &crew, 1, &options);
     crew_wait_ready(&crew);
     crew_send(&crew, 0, "mute");
+    crew_hand_over(&crew);
     crew_shutdown(&crew, 200);
     assert_int_equal(crew.report.killed, 1);
     assert_int_equal(crew.report.unanswered, 1);

@@ -191,7 +191,7 @@ static void a_worker_of_somebody_else_that_is_silent_is_lost_and_may_come_back(v
 {
     struct fixture *const f = *state;
     const struct evzmq_pool_options options = {
-        .size = sizeof options, .heartbeat_ms = 20, .silence_ms = 50, .ready_ms = 100};
+        .size = sizeof options, .heartbeat_ms = 20, .silence_ms = 400, .ready_ms = 1000};
     char endpoint[ENDPOINT_SIZE];
     void *const push = peer_new(f, ZMQ_PUSH);
     struct crew crew = {0};

@@ -375,6 +375,15 @@ pid_t crew_pid(const struct crew *crew, unsigned worker)
     return (pid_t)crew_worker_stats(crew, worker).pid;
 }
 
+void crew_hand_over(struct crew *crew)
+{
+    struct evzmq_pool_worker_stats stats = {.size = sizeof stats};
+
+    for (unsigned i = 0; evzmq_pool_get_worker_stats(crew->pool, i, &stats) == 0; i++) {
+        run_until(crew->f, crew_worker_stats(crew, i).queued == 0);
+    }
+}
+
 void crew_leave_child(void)
 {
     (void)execl("/bin/sh", "sh", "-c", ":", (char *)NULL);

@@ -77,6 +77,9 @@ unsigned crew_send(struct crew *crew, unsigned worker, const char *text);
 struct evzmq_pool_stats crew_stats(const struct crew *crew);
 struct evzmq_pool_worker_stats crew_worker_stats(const struct crew *crew, unsigned worker);
 pid_t crew_pid(const struct crew *crew, unsigned worker);
+/* Until libzmq has all that was sent: a worker may be ready before libzmq has the way to it, and
+ * what is sent then waits in its queue. */
+void crew_hand_over(struct crew *crew);
 
 /** Callbacks that do what is said above. */
 void crew_note_ready(struct evzmq_pool *pool, unsigned ready, int error, void *arg);
