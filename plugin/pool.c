@@ -285,8 +285,7 @@ static int make_worker(struct evzmq_pool *pool, unsigned identity)
     if (worker->requests == NULL) {
         return -1;
     }
-    evzmq_socket_setcb(worker->requests, NULL, evzmq__pool_writable, evzmq__pool_socket_event,
-                       worker);
+    evzmq_socket_setcb(worker->requests, NULL, NULL, evzmq__pool_socket_event, worker);
     if (evzmq_socket_set_codec(worker->requests, pool->codec) < 0) {
         return -1;
     }

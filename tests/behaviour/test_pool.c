@@ -243,6 +243,38 @@ a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more(void
     crew_close(&crew);
 }
 
+static void writable_is_told_whatever_the_low_watermark_of_the_request_socket(void **state)
+{
+    enum { LARGE = 200000, MANY = 10 };
+    static char large[LARGE];
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .ready_ms = 3600000, .request_hwm = 1, .output_messages = MANY};
+    char endpoint[ENDPOINT_SIZE];
+    struct crew crew = {0};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    crew_open(f, &crew, 1, &options);
+    struct evzmq_socket *const requests = evzmq_pool_get_request_socket(crew.pool, 0);
+    assert_ok(evzmq_socket_set_output_watermark(requests, (MANY / 2) * LARGE, 0));
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(evzmq_pool_send(crew.pool, 0, large, LARGE), 0);
+    }
+    assert_errno(evzmq_pool_send(crew.pool, 0, large, LARGE), EAGAIN);
+    crew_endpoint(&crew, 0, "requests", endpoint);
+    peer_set_int(pull, ZMQ_RCVHWM, 1);
+    peer_connect(pull, endpoint);
+    for (int parts = 0; parts < 2 * MANY; parts++) { /* A header before each. */
+        while (zmq_recv(pull, large, LARGE, ZMQ_DONTWAIT) < 0) {
+            assert_int_equal(errno, EAGAIN);
+            fixture_run_for(f, 1);
+        }
+    }
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_WRITABLE] == 1);
+    assert_int_equal(evzmq_socket_get_queued(requests, NULL), 0);
+    crew_close(&crew);
+}
+
 static void a_stopped_worker_takes_no_more_than_its_limits_and_others_flow(void **state)
 {
     struct fixture *const f = *state;
@@ -543,6 +575,7 @@ int main(int argc, char **argv)
         claim(answers_can_be_received_without_callbacks),
         claim(an_answer_of_several_messages_counts_as_one),
         claim(a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more),
+        claim(writable_is_told_whatever_the_low_watermark_of_the_request_socket),
         claim(a_stopped_worker_takes_no_more_than_its_limits_and_others_flow),
         claim(bad_arguments_are_refused),
         claim(every_allocation_of_new_may_fail_and_nothing_is_left),
