@@ -243,6 +243,32 @@ a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more(void
     crew_close(&crew);
 }
 
+static void a_heartbeat_no_shorter_than_what_counts_as_silence_is_refused(void **state)
+{
+    struct fixture *const f = *state;
+    const unsigned bad[][2] = {
+        {50, 50}, {UINT_MAX, 1}, {EVZMQ_POOL_SILENCE_MS, 0}, {0, EVZMQ_POOL_HEARTBEAT_MS}};
+    const unsigned good[][2] = {{49, 50}, {UINT_MAX, UINT_MAX}, {0, UINT_MAX}, {0, 0}};
+    struct crew crew = {0};
+
+    crew_open_context(f, &crew);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct evzmq_pool_options options = {
+            .size = sizeof options, .heartbeat_ms = bad[i][0], .silence_ms = bad[i][1]};
+        errno = 0;
+        assert_null(evzmq_pool_new(f->base, crew.context, 1, &options));
+        assert_int_equal(errno, EINVAL);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        const struct evzmq_pool_options options = {
+            .size = sizeof options, .heartbeat_ms = good[i][0], .silence_ms = good[i][1]};
+        struct evzmq_pool *const pool = evzmq_pool_new(f->base, crew.context, 1, &options);
+        assert_non_null(pool);
+        evzmq_pool_free(pool);
+    }
+    crew_close(&crew);
+}
+
 static void writable_is_told_whatever_the_low_watermark_of_the_request_socket(void **state)
 {
     enum { LARGE = 200000, MANY = 10 };
@@ -575,6 +601,7 @@ int main(int argc, char **argv)
         claim(answers_can_be_received_without_callbacks),
         claim(an_answer_of_several_messages_counts_as_one),
         claim(a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more),
+        claim(a_heartbeat_no_shorter_than_what_counts_as_silence_is_refused),
         claim(writable_is_told_whatever_the_low_watermark_of_the_request_socket),
         claim(a_stopped_worker_takes_no_more_than_its_limits_and_others_flow),
         claim(bad_arguments_are_refused),

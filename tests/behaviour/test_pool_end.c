@@ -257,7 +257,8 @@ static int count_turns(struct fixture *f, int window_ms)
  */
 static int come_back(struct fixture *f, struct crew *crew, void *ready)
 {
-    const struct evzmq_pool_options options = {.size = sizeof options, .silence_ms = 50};
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .heartbeat_ms = 20, .silence_ms = 50};
     char endpoint[ENDPOINT_SIZE];
 
     *crew = (struct crew){0};
