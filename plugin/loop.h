@@ -85,6 +85,9 @@ void evzmq__source_free(struct evzmq__source *source);
  * registers it again. */
 void evzmq__source_abandon(struct evzmq__source *source, bool owns_fd, struct evzmq__source **list);
 
+/* Whether any of the list is still on the loop. */
+bool evzmq__source_is_any_watched(const struct evzmq__source *list);
+
 /* In a forked child after event_reinit(): frees the list and closes the fds it took over. */
 void evzmq__source_free_abandoned(struct evzmq__source **list);
 

@@ -145,6 +145,11 @@ EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t byte
  * Where the child's loop runs before (2), as it does when fork() was called in a callback, and
  * comes upon a socket of the parent, this library calls event_reinit() itself.
  *
+ * A child that wants no base any more calls event_reinit() as well before event_base_free(), or
+ * leaves the base alone: without it libevent takes every descriptor of the base, whosever it is,
+ * off the set that the kernel keeps for both processes, and the parent's loop is deaf from then on.
+ * It may then make another base, without this function.
+ *
  * Thread: loop, in the child. Callbacks: no.
  *
  * @param base  the event base the child goes on with
