@@ -35,10 +35,11 @@ struct evzmq__shutdown {
     bool reported;
 };
 
-static void limit_update(struct limit *limit, bool wanted, bool progress)
+/* Returns whether the timeout runs, if it is to. */
+static bool limit_update(struct limit *limit, bool wanted, bool progress)
 {
     if (!limit->is_set) {
-        return;
+        return true;
     }
     if (!wanted) {
         if (limit->running) {
@@ -48,6 +49,7 @@ static void limit_update(struct limit *limit, bool wanted, bool progress)
     } else if (progress || !limit->running) {
         limit->running = evzmq__timer_start(limit->timer, &limit->after) == 0;
     }
+    return limit->running == wanted;
 }
 
 void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sent)
@@ -56,8 +58,13 @@ void evzmq__timeouts_update(struct evzmq_socket *socket, bool received, bool sen
     if (timeouts != NULL) {
         /* A shutdown has its deadline instead. */
         const bool writes = socket->write_enabled && (socket->pause & EVZMQ__PAUSE_SHUTDOWN) == 0;
-        limit_update(&timeouts->read, socket->pause == 0, received);
-        limit_update(&timeouts->write, writes && socket->queue.messages > 0, sent);
+        const bool read_runs = limit_update(&timeouts->read, socket->pause == 0, received);
+        const bool write_runs =
+            limit_update(&timeouts->write, writes && socket->queue.messages > 0, sent);
+        if (!read_runs || !write_runs) {
+            /* It is for when nothing happens: so nothing else would start it later. */
+            evzmq__socket_retry(socket);
+        }
     }
 }
 

@@ -54,9 +54,7 @@ static void unref(struct evzmq__frame_pool *pool)
         return;
     }
     empty(pool);
-    if (!pool->keeps_fd) {
-        evzmq__wake_close(&pool->wake);
-    }
+    evzmq__wake_close(&pool->wake);
     evzmq__free(pool);
 }
 
@@ -75,7 +73,9 @@ void evzmq__frame_pool_resize(struct evzmq__frame_pool *pool, size_t capacity, s
 void evzmq__frame_pool_close(struct evzmq__frame_pool *pool, bool in_child)
 {
     if (pool != NULL) {
-        pool->keeps_fd = in_child;
+        if (in_child) {
+            evzmq__wake_leave(&pool->wake);
+        }
         atomic_store_explicit(&pool->kept_max, 0, memory_order_relaxed);
         empty(pool);
         unref(pool);

@@ -43,7 +43,6 @@ struct evzmq__frame_pool {
     atomic_size_t in_flight; /* bytes */
     atomic_size_t wake_at; /* at this many bytes in flight the loop is woken, if it waits */
     atomic_bool waiting;
-    bool keeps_fd; /* in a forked child: see evzmq__frame_pool_close() */
     struct evzmq__wake wake;
 };
 
@@ -56,7 +55,7 @@ void evzmq__frame_pool_resize(struct evzmq__frame_pool *pool, size_t capacity, s
                               size_t in_flight_max);
 
 /* Gives the owner's reference back: what is out is freed when it comes. In a forked child the
- * descriptor stays open, since an event that was abandoned still has it. Loop thread. */
+ * descriptor to read stays open for the event that was abandoned with it. Loop thread. */
 void evzmq__frame_pool_close(struct evzmq__frame_pool *pool, bool in_child);
 
 /* Takes a frame of the pool's size, or makes one; makes one of another size. NULL with ENOMEM. Loop

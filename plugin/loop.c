@@ -184,6 +184,20 @@ void evzmq__source_abandon(struct evzmq__source *source, bool owns_fd, struct ev
     *list = source;
 }
 
+static bool is_pending(const struct event *event, short events)
+{
+    return event != NULL && event_pending(event, events, NULL) != 0;
+}
+
+bool evzmq__source_is_any_watched(const struct evzmq__source *list)
+{
+    while (list != NULL && !is_pending(list->fd_event, EV_READ) &&
+           !is_pending(list->timer, EV_TIMEOUT)) {
+        list = list->next_abandoned;
+    }
+    return list != NULL;
+}
+
 void evzmq__source_free_abandoned(struct evzmq__source **list)
 {
     while (*list != NULL) {
@@ -303,6 +317,7 @@ int evzmq__timer_stand(struct evzmq__timer *timer)
 
 void evzmq__timer_stop(struct evzmq__timer *timer)
 {
+    timer->stands = false;
     (void)evtimer_del(timer->event);
 }
 

@@ -85,6 +85,9 @@ void evzmq__source_free(struct evzmq__source *source);
  * registers it again. */
 void evzmq__source_abandon(struct evzmq__source *source, bool owns_fd, struct evzmq__source **list);
 
+/* Whether any of the list is still on the loop. */
+bool evzmq__source_is_any_watched(const struct evzmq__source *list);
+
 /* In a forked child after event_reinit(): frees the list and closes the fds it took over. */
 void evzmq__source_free_abandoned(struct evzmq__source **list);
 
@@ -110,6 +113,8 @@ int evzmq__timer_start(struct evzmq__timer *timer, const struct timeval *delay);
  * For what keeps the loop's dispatch running anyway. Returns 0, or -1 with ENOMEM. */
 int evzmq__timer_stand(struct evzmq__timer *timer);
 
+/* Takes the timer off the loop. One that stands does so no longer: it is for when nothing else
+ * keeps the loop's dispatch running any more. */
 void evzmq__timer_stop(struct evzmq__timer *timer);
 
 /* NULL is ignored. Also legal in a forked child: a timer is in no table of the kernel. */

@@ -42,6 +42,31 @@ struct evzmq_message *evzmq__message_create(void)
     return message;
 }
 
+/* A list of empty parts. NULL with ENOMEM. */
+static struct evzmq__part *parts_new(size_t capacity)
+{
+    if (capacity > SIZE_MAX / sizeof(struct evzmq__part)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    struct evzmq__part *parts = evzmq__malloc(capacity * sizeof(*parts));
+    for (size_t i = 0; parts != NULL && i < capacity; i++) {
+        evzmq__part_init(&parts[i]);
+    }
+    return parts;
+}
+
+/* Closes the parts of a list, and frees it unless it is the inline one. */
+static void parts_free(struct evzmq_message *message, struct evzmq__part *parts, size_t capacity)
+{
+    for (size_t i = 0; i < capacity; i++) {
+        (void)zmq_msg_close(&parts[i].msg);
+    }
+    if (parts != message->parts_inline) {
+        evzmq__free(parts);
+    }
+}
+
 static void forget_value(struct evzmq_message *message)
 {
     message->codec = NULL;
@@ -69,10 +94,7 @@ void evzmq__message_reset(struct evzmq_message *message)
 /* Gives back a list of parts that is not the inline one, and what is in it. */
 static void shrink_parts(struct evzmq_message *message)
 {
-    for (size_t i = 0; i < message->part_capacity; i++) {
-        (void)zmq_msg_close(&message->parts[i].msg);
-    }
-    evzmq__free(message->parts);
+    parts_free(message, message->parts, message->part_capacity);
     use_inline_parts(message);
 }
 
@@ -91,11 +113,9 @@ void evzmq__message_destroy(struct evzmq_message *message)
     if (message == NULL) {
         return;
     }
-    for (size_t i = 0; i < message->part_capacity; i++) {
-        (void)zmq_msg_close(&message->parts[i].msg);
-    }
-    if (message->parts != message->parts_inline) {
-        evzmq__free(message->parts);
+    parts_free(message, message->parts, message->part_capacity);
+    if (message->parts_before != NULL) {
+        parts_free(message, message->parts_before, message->capacity_before);
     }
     evzmq_arena_free(message->arena);
     evzmq_codec_free(message->codec_held);
@@ -108,24 +128,14 @@ int evzmq__message_reserve(struct evzmq_message *message, size_t capacity)
     if (capacity <= message->part_capacity) {
         return 0;
     }
-    if (capacity > SIZE_MAX / sizeof(struct evzmq__part)) {
-        errno = ENOMEM;
-        return -1;
-    }
-    struct evzmq__part *parts = evzmq__malloc(capacity * sizeof(*parts));
+    struct evzmq__part *parts = parts_new(capacity);
     if (parts == NULL) {
         return -1;
     }
-    for (size_t i = 0; i < capacity; i++) {
-        evzmq__part_init(&parts[i]);
-    }
     for (size_t i = 0; i < message->part_capacity; i++) {
         evzmq__part_move(&parts[i], &message->parts[i]);
-        (void)zmq_msg_close(&message->parts[i].msg);
     }
-    if (message->parts != message->parts_inline) {
-        evzmq__free(message->parts);
-    }
+    parts_free(message, message->parts, message->part_capacity);
     message->parts = parts;
     message->part_capacity = capacity;
     return 0;
@@ -147,15 +157,35 @@ struct evzmq_message *evzmq__message_gather(struct evzmq__part *parts, size_t co
     return message;
 }
 
-int evzmq__message_lead(struct evzmq_message *message, const struct evzmq_bytes *lead, size_t count)
+/* Makes room for parts before the others. Where the list is too short another one takes its place,
+ * and it is kept: the bytes of a small part lie in the list itself. Returns 0, or -1 with ENOMEM.
+ */
+static int make_room_in_front(struct evzmq_message *message, size_t count)
 {
-    if (evzmq__message_reserve(message, message->part_count + count) < 0) {
-        return -1;
+    struct evzmq__part *before = message->parts;
+    const size_t capacity = message->part_count + count;
+    if (capacity > message->part_capacity) {
+        struct evzmq__part *parts = parts_new(capacity);
+        if (parts == NULL) {
+            return -1;
+        }
+        message->parts_before = before;
+        message->capacity_before = message->part_capacity;
+        message->parts = parts;
+        message->part_capacity = capacity;
     }
     for (size_t i = message->part_count; i > 0; i--) {
-        evzmq__part_move(&message->parts[i - 1 + count], &message->parts[i - 1]);
+        evzmq__part_move(&message->parts[i - 1 + count], &before[i - 1]);
     }
-    message->part_count += count;
+    message->part_count = capacity;
+    return 0;
+}
+
+int evzmq__message_lead(struct evzmq_message *message, const struct evzmq_bytes *lead, size_t count)
+{
+    if (make_room_in_front(message, count) < 0) {
+        return -1;
+    }
     for (size_t i = 0; i < count; i++) {
         if (evzmq__part_fill(&message->parts[i], lead[i].data, lead[i].size) < 0) {
             evzmq__message_unlead(message, count);
@@ -170,13 +200,23 @@ int evzmq__message_lead(struct evzmq_message *message, const struct evzmq_bytes 
 void evzmq__message_unlead(struct evzmq_message *message, size_t count)
 {
     const int error = errno;
+    struct evzmq__part *parts = message->parts;
+    const size_t capacity = message->part_capacity;
     message->part_count -= count;
     for (size_t i = 0; i < count; i++) {
-        message->size -= message->parts[i].size;
-        evzmq__part_clear(&message->parts[i]);
+        message->size -= parts[i].size;
+        evzmq__part_clear(&parts[i]);
+    }
+    if (message->parts_before != NULL) {
+        message->parts = message->parts_before;
+        message->part_capacity = message->capacity_before;
+        message->parts_before = NULL;
     }
     for (size_t i = 0; i < message->part_count; i++) {
-        evzmq__part_move(&message->parts[i], &message->parts[i + count]);
+        evzmq__part_move(&message->parts[i], &parts[i + count]);
+    }
+    if (parts != message->parts) {
+        parts_free(message, parts, capacity);
     }
     errno = error;
 }

@@ -54,6 +54,8 @@ struct evzmq_message {
     struct evzmq__part *parts;
     size_t part_count;
     size_t part_capacity; /* the zmq_msg_t of all of them are initialised */
+    struct evzmq__part *parts_before; /* the list without a lead, where that needed another; NULL */
+    size_t capacity_before;
     size_t size; /* of all parts */
     size_t parts_sent; /* of a message whose sending a signal interrupted; else 0 */
     struct evzmq__frame *frame; /* its bytes, which count as in flight once sent; NULL for others */
@@ -155,12 +157,13 @@ int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
 /* Moves parts into a message of their own. NULL with ENOMEM; the parts are unchanged then. */
 struct evzmq_message *evzmq__message_gather(struct evzmq__part *parts, size_t count);
 
-/* Puts copies of some bytes, each a part, before the parts of a message. Returns 0, or -1 with
- * ENOMEM; the message is unchanged then. */
+/* Puts copies of some bytes, each a part, before the parts of a message, which has no such lead.
+ * Returns 0, or -1 with ENOMEM; the message is unchanged then. */
 int evzmq__message_lead(struct evzmq_message *message, const struct evzmq_bytes *lead,
                         size_t count);
 
-/* Takes those out again. Keeps errno. */
+/* Takes those out again: all bytes are where they were, for a value may point at them. Keeps errno.
+ */
 void evzmq__message_unlead(struct evzmq_message *message, size_t count);
 
 /* Makes an empty part of raw memory. */

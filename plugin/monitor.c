@@ -224,7 +224,8 @@ struct evzmq_monitor *evzmq_monitor_new(struct event_base *base, void *zmq_conte
     }
     monitor->stopped = evzmq__calloc(1, sizeof(*monitor->stopped));
     monitor->turn = evzmq__timer_new(base, evzmq__monitor_on_turn, monitor);
-    if (monitor->stopped == NULL || monitor->turn == NULL) {
+    if (monitor->stopped == NULL || monitor->turn == NULL ||
+        evzmq__timer_stand(monitor->turn) < 0) {
         errno = ENOMEM;
         goto fail_base;
     }

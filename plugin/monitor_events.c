@@ -42,6 +42,15 @@ void evzmq__monitor_schedule(struct evzmq_monitor *monitor)
     }
 }
 
+/* The timer stands as long as there is a reader, or something to deliver: then it keeps no loop
+ * running that would not run anyway. */
+static void let_loop_end(struct evzmq_monitor *monitor)
+{
+    if (monitor->reader == NULL && !monitor->scheduled) {
+        evzmq__timer_stop(monitor->turn);
+    }
+}
+
 static void append(struct evzmq_monitor *monitor, struct evzmq__monitor_record *record)
 {
     record->next = NULL;
@@ -162,6 +171,7 @@ static void end(struct evzmq_monitor *monitor, int error)
                                                      .endpoint = ""};
         append(monitor, record);
     }
+    let_loop_end(monitor);
 }
 
 void evzmq__monitor_on_read(struct evzmq_socket *reader, struct evzmq_message *message, void *arg)
@@ -242,6 +252,7 @@ void evzmq__monitor_on_turn(void *arg)
     monitor->base->depth--;
     if (is_alive(monitor)) {
         evzmq__monitor_schedule(monitor);
+        let_loop_end(monitor);
     }
     evzmq__monitor_unref(monitor);
 }

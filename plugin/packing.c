@@ -510,7 +510,7 @@ void evzmq__packing_free(struct evzmq_socket *socket, bool stale)
     }
     socket->packing = NULL;
     if (stale) {
-        evzmq__source_abandon(packing->watch, false, &socket->base->abandoned);
+        evzmq__source_abandon(packing->watch, true, &socket->base->abandoned);
     } else {
         evzmq__source_free(packing->watch);
     }

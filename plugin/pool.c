@@ -187,6 +187,10 @@ static int take_options(struct evzmq_pool *pool, const struct evzmq_pool_options
     set_default(&own->restart_delay_ms, EVZMQ_POOL_RESTART_DELAY_MS);
     set_default(&own->restart_delay_max_ms, EVZMQ_POOL_RESTART_DELAY_MAX_MS);
     set_default(&own->request_hwm, EVZMQ_POOL_REQUEST_HWM);
+    if (own->silence_ms != UINT_MAX && own->heartbeat_ms >= own->silence_ms) {
+        errno = EINVAL; /* Whoever has nothing to answer would be silent. */
+        return -1;
+    }
     pool->codec = own->codec == NULL ? evzmq_codec_raw() : own->codec;
     evzmq__codec_ref(pool->codec);
     if ((own->worker_argv != NULL && copy_argv(pool, own->worker_argv) < 0) ||
@@ -285,8 +289,7 @@ static int make_worker(struct evzmq_pool *pool, unsigned identity)
     if (worker->requests == NULL) {
         return -1;
     }
-    evzmq_socket_setcb(worker->requests, NULL, evzmq__pool_writable, evzmq__pool_socket_event,
-                       worker);
+    evzmq_socket_setcb(worker->requests, NULL, NULL, evzmq__pool_socket_event, worker);
     if (evzmq_socket_set_codec(worker->requests, pool->codec) < 0) {
         return -1;
     }

@@ -162,10 +162,9 @@ char *evzmq__pool_endpoint(const struct evzmq_pool *pool, const struct evzmq_soc
 
 /* pool_send.c */
 
-/* The callbacks of a request socket. */
+/* The event callback of a request socket. */
 void evzmq__pool_socket_event(struct evzmq_socket *socket, const struct evzmq_event *event,
                               void *arg);
-void evzmq__pool_writable(struct evzmq_socket *socket, void *arg);
 
 /* Queues the word to end, behind everything else. */
 void evzmq__pool_send_end(struct evzmq__pool_worker *worker);

@@ -193,6 +193,7 @@ void evzmq__ending_tick(struct evzmq_pool *pool, uint64_t now)
     }
     const uint64_t limit = evzmq__pool_starts(pool) ? ending->give_up_at : ending->kill_at;
     if (pending && now < limit) {
+        ending->settled_at = EVZMQ__NEVER; /* somebody has turned up since it was set */
         return;
     }
     if (ending->settled_at == EVZMQ__NEVER) {

@@ -163,7 +163,7 @@ void evzmq__pool_send_end(struct evzmq__pool_worker *worker)
 }
 
 /* Whether a send that was refused would be taken now. A queue that is not empty has its own word to
- * give when it is (evzmq__pool_writable). */
+ * give when it is (drained()). */
 static bool takes_again(const struct evzmq__pool_worker *worker)
 {
     return !is_hopeless(worker) && has_credit(worker) && worker->requests->queue.messages == 0;
@@ -180,10 +180,8 @@ void evzmq__pool_report_writable(struct evzmq__pool_worker *worker)
 }
 
 /* The output queue of a worker is empty. */
-void evzmq__pool_writable(struct evzmq_socket *socket, void *arg)
+static void drained(struct evzmq__pool_worker *worker)
 {
-    struct evzmq__pool_worker *worker = arg;
-    (void)socket;
     if (worker->pool->ending.begun) {
         evzmq__pool_attend(worker->pool);
     } else {
@@ -191,13 +189,15 @@ void evzmq__pool_writable(struct evzmq_socket *socket, void *arg)
     }
 }
 
-/* Something else about a worker's request socket. */
+/* Not the write callback tells that the queue is empty: that one comes at the low watermark, which
+ * is the user's to set. */
 void evzmq__pool_socket_event(struct evzmq_socket *socket, const struct evzmq_event *event,
                               void *arg)
 {
     struct evzmq__pool_worker *worker = arg;
     (void)socket;
     if (event->type == EVZMQ_EVENT_DRAINED) {
+        drained(worker);
         return;
     }
     struct evzmq_pool_event told = {.type = EVZMQ_POOL_EVENT_ERROR,

@@ -357,6 +357,9 @@ static void note_signal(struct evzmq__pool_worker *worker)
     if (returns) {
         write_off(worker);
     }
+    if (returns && pool->ending.begun) {
+        evzmq__pool_send_end(worker); /* It was not there when the others were told. */
+    }
     evzmq__pool_attend(pool);
     if (!pool->ending.begun) {
         struct evzmq_pool_event event = {.type = EVZMQ_POOL_EVENT_READY,

@@ -114,9 +114,7 @@ static void hub_detach(struct evzmq__hub *hub)
         /* A forked child: the kernel's registration is the parent's, and the fd has to stay open
          * until event_reinit(), which registers it again. No poster of the child writes. */
         evzmq__source_abandon(hub->watch, true, &base->abandoned);
-        if (hub->wake.write_fd != hub->wake.read_fd) {
-            (void)close(hub->wake.write_fd);
-        }
+        evzmq__wake_leave(&hub->wake);
     } else {
         evzmq__source_free(hub->watch);
         evzmq__hub_lock(hub); /* no thread may be about to write */

@@ -154,8 +154,8 @@ struct evzmq_publisher *evzmq_publisher_new(struct event_base *base, void *zmq_s
         goto fail;
     }
     publisher->timer = evzmq__timer_new(base, on_timer, publisher);
-    if (publisher->timer == NULL || set_up_socket(publisher) < 0 ||
-        listen_to_socket(publisher) < 0) {
+    if (publisher->timer == NULL || evzmq__timer_stand(publisher->timer) < 0 ||
+        set_up_socket(publisher) < 0 || listen_to_socket(publisher) < 0) {
         goto fail;
     }
     return publisher;

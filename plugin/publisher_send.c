@@ -41,10 +41,14 @@ int evzmq__publisher_send_alone(struct evzmq_publisher *publisher, const char *t
         errno = EMSGSIZE;
         return -1;
     }
+    const size_t size = EVZMQ__TOPIC_BYTES + source->size;
+    if (evzmq__socket_ask(publisher->socket, size) < 0) {
+        return -1;
+    }
     struct evzmq__part part;
     evzmq__part_init(&part);
     void *room = NULL;
-    int result = evzmq__part_reserve(&part, EVZMQ__TOPIC_BYTES + source->size, &room);
+    int result = evzmq__part_reserve(&part, size, &room);
     if (result == 0) {
         evzmq__topic_pad(room, topic, topic_size);
         result = fill(publisher, source, (unsigned char *)room + EVZMQ__TOPIC_BYTES);

@@ -87,34 +87,6 @@ static struct evzmq__base *make_locked(struct event_base *event_base)
     return base;
 }
 
-struct evzmq__base *evzmq__base_acquire(struct event_base *event_base)
-{
-    if (evzmq__fork_watch() < 0) {
-        return NULL;
-    }
-    (void)pthread_mutex_lock(&registry_mutex);
-    struct evzmq__base *base = find_locked(event_base);
-    if (base == NULL) {
-        base = make_locked(event_base);
-    } else if (evzmq__base_check(base) < 0) {
-        base = NULL;
-    }
-    if (base != NULL) {
-        base->references++;
-    }
-    const int error = errno;
-    (void)pthread_mutex_unlock(&registry_mutex);
-    errno = error;
-    return base;
-}
-
-void evzmq__base_ref(struct evzmq__base *base)
-{
-    (void)pthread_mutex_lock(&registry_mutex);
-    base->references++;
-    (void)pthread_mutex_unlock(&registry_mutex);
-}
-
 static void unlink_locked(struct evzmq__base *base)
 {
     struct evzmq__base **link = &bases;
@@ -130,6 +102,52 @@ static void record_free(struct evzmq__base *base)
     evzmq_arena_free(base->arena);
     evzmq__free(base->buffer);
     evzmq__free(base);
+}
+
+/* In a forked child: whether a record is there for nothing but what was abandoned, none of which is
+ * on the loop any more. So the base was freed, and another one got its place in memory. */
+static bool is_leftover(const struct evzmq__base *base)
+{
+    return evzmq__base_is_stale(base) && base->references == 0 &&
+           !evzmq__source_is_any_watched(base->abandoned);
+}
+
+struct evzmq__base *evzmq__base_acquire(struct event_base *event_base)
+{
+    if (evzmq__fork_watch() < 0) {
+        return NULL;
+    }
+    struct evzmq__base *leftover = NULL;
+    (void)pthread_mutex_lock(&registry_mutex);
+    struct evzmq__base *base = find_locked(event_base);
+    if (base != NULL && is_leftover(base)) {
+        leftover = base;
+        unlink_locked(leftover);
+        base = NULL;
+    }
+    if (base == NULL) {
+        base = make_locked(event_base);
+    } else if (evzmq__base_check(base) < 0) {
+        base = NULL;
+    }
+    if (base != NULL) {
+        base->references++;
+    }
+    const int error = errno;
+    (void)pthread_mutex_unlock(&registry_mutex);
+    if (leftover != NULL) {
+        evzmq__source_free_abandoned(&leftover->abandoned);
+        record_free(leftover);
+    }
+    errno = error;
+    return base;
+}
+
+void evzmq__base_ref(struct evzmq__base *base)
+{
+    (void)pthread_mutex_lock(&registry_mutex);
+    base->references++;
+    (void)pthread_mutex_unlock(&registry_mutex);
 }
 
 void evzmq__base_release(struct evzmq__base *base)

@@ -59,7 +59,8 @@ struct evzmq__base *evzmq__base_find(struct event_base *event_base);
 void evzmq__base_ref(struct evzmq__base *base);
 
 /* Gives a reference back. The last one frees the record and all it holds, except what a forked
- * child has abandoned: then it stays until evzmq_after_fork(). */
+ * child has abandoned: then it stays until evzmq_after_fork(), or until its base was freed and
+ * another one is met in its place. */
 void evzmq__base_release(struct evzmq__base *base);
 
 /* Counts the forks between the first process and this one. Written in a child before it runs any

@@ -91,6 +91,18 @@ int evzmq__requester_arm(struct evzmq_requester *requester)
     return 0;
 }
 
+/* Sets the timer for what comes next. It stands as long as there is a socket or something to tell:
+ * then it keeps no loop running that would not run anyway. */
+static void set_timer(struct evzmq_requester *requester)
+{
+    if (requester->socket == NULL && next_due(requester) == EVZMQ__REQUEST_NEVER) {
+        evzmq__timer_stop(requester->timer);
+        requester->armed_at = EVZMQ__REQUEST_NEVER;
+    } else {
+        (void)evzmq__requester_arm(requester);
+    }
+}
+
 /* Does what is due for the first request. */
 static void serve_first(struct evzmq_requester *requester, uint64_t now)
 {
@@ -160,7 +172,7 @@ static void on_tick(void *arg)
     }
     requester->ticking = false;
     if (is_alive(requester)) {
-        (void)evzmq__requester_arm(requester);
+        set_timer(requester);
     }
     requester->base->depth--;
     unref(requester);
@@ -305,7 +317,7 @@ struct evzmq_requester *evzmq_requester_new(struct evzmq_socket *socket,
         goto fail;
     }
     requester->timer = evzmq__timer_new(socket->base->event_base, on_tick, requester);
-    if (requester->timer == NULL) {
+    if (requester->timer == NULL || evzmq__timer_stand(requester->timer) < 0) {
         goto fail;
     }
     evzmq__timer_be_patient(requester->timer);
@@ -324,8 +336,11 @@ struct evzmq_requester *evzmq_requester_new(struct evzmq_socket *socket,
     (void)evzmq_socket_enable(socket, EV_READ);
     return requester;
 
-fail:
+fail:;
+    const int error = errno;
+    evzmq__timer_free(requester->timer);
     evzmq__free(requester);
+    errno = error;
     return NULL;
 }
 
@@ -348,12 +363,10 @@ void evzmq__requester_detach(struct evzmq_requester *requester, int error)
     socket->type = requester->type_before;
     evzmq_socket_setcb(socket, NULL, NULL, NULL, NULL);
     (void)evzmq_socket_disable(socket, EV_READ);
-    if (next_due(requester) == EVZMQ__REQUEST_NEVER) {
-        /* It is set for a request that has ended, and would keep the loop running until then. */
+    if (is_alive(requester)) {
+        set_timer(requester);
+    } else {
         evzmq__timer_stop(requester->timer);
-        requester->armed_at = EVZMQ__REQUEST_NEVER;
-    } else if (is_alive(requester)) {
-        (void)evzmq__requester_arm(requester);
     }
 }
 

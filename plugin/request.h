@@ -95,7 +95,7 @@ struct evzmq_requester {
     size_t spare_count;
 
     struct evzmq__timer *timer;
-    uint64_t armed_at; /* when it fires; EVZMQ__REQUEST_NEVER: it does not run */
+    uint64_t armed_at; /* when it has something to do; EVZMQ__REQUEST_NEVER: nothing is due */
     int failing; /* what all outstanding requests are to end with; 0: nothing */
     bool refused; /* since the write callback ran last */
     size_t refused_bytes; /* of the message refused for its bytes; 0: for the number */

@@ -299,13 +299,33 @@ static bool must_wait(const struct evzmq_requester *requester)
            requester->socket->queue.messages > 0;
 }
 
+/* Whether a request is handed to ZeroMQ or the socket's queue at once, and nothing of it is kept.
+ */
+static bool goes_at_once(const struct evzmq_requester *requester,
+                         const struct evzmq__request *request)
+{
+    return !may_send_again(requester, request) && !must_wait(requester);
+}
+
+/* Asks for room for a request before its parts are made. Returns 0, or -1 with EAGAIN. */
+static int ask(struct evzmq_requester *requester, const struct evzmq__request *request,
+               size_t body_size)
+{
+    const size_t bytes = EVZMQ_REQUEST_ID_BYTES + body_size;
+    if (bytes < body_size || goes_at_once(requester, request) ||
+        evzmq__requester_holds(requester, bytes)) {
+        return 0;
+    }
+    return refuse(requester, bytes);
+}
+
 /* Sends all parts of a request, head included, or has them wait. What may have to be sent again
  * goes the way of what waits, where it is kept. `whole` is the message the parts are of, or NULL.
  * Returns 0 with the parts and `whole` taken over, or -1 with errno and both unchanged. */
 static int launch(struct evzmq_requester *requester, struct evzmq__request *request,
                   struct evzmq__part *parts, size_t count, struct evzmq_message *whole)
 {
-    if (!may_send_again(requester, request) && !must_wait(requester)) {
+    if (goes_at_once(requester, request)) {
         return evzmq__socket_submit(requester->socket, parts, count, whole);
     }
     size_t bytes = 0;
@@ -344,16 +364,13 @@ static int64_t finish(struct evzmq_requester *requester, struct evzmq__request *
 
 /* Fills the body with a value. */
 static int fill_value(const struct evzmq_requester *requester, struct evzmq__part *part,
-                      const void *value)
+                      const void *value, size_t size)
 {
-    const struct evzmq_codec *codec = requester->socket->codec;
-    size_t size = 0;
     void *room = NULL;
-    if (evzmq_codec_encoded_size(codec, value, &size) < 0 ||
-        evzmq__part_reserve(part, size, &room) < 0) {
+    if (evzmq__part_reserve(part, size, &room) < 0) {
         return -1;
     }
-    return evzmq_codec_encode(codec, value, room, size);
+    return evzmq_codec_encode(requester->socket->codec, value, room, size);
 }
 
 /* A request whose body is one part: bytes, or a value where `bytes` is NULL. */
@@ -369,10 +386,18 @@ static int64_t request_part(struct evzmq_requester *requester, const struct evzm
         evzmq__part_init(&parts[i]);
     }
     struct evzmq__part *body = &parts[EVZMQ__REQUEST_HEAD];
-    int result = fill_head(requester, request, parts);
+    size_t size = bytes != NULL ? bytes->size : 0;
+    int result =
+        bytes != NULL ? 0 : evzmq_codec_encoded_size(requester->socket->codec, value, &size);
     if (result == 0) {
-        result = bytes != NULL ? evzmq__part_fill(body, bytes->data, bytes->size)
-                               : fill_value(requester, body, value);
+        result = ask(requester, request, size);
+    }
+    if (result == 0) {
+        result = fill_head(requester, request, parts);
+    }
+    if (result == 0) {
+        result = bytes != NULL ? evzmq__part_fill(body, bytes->data, size)
+                               : fill_value(requester, body, value, size);
     }
     if (result == 0) {
         result = launch(requester, request, parts, PARTS_LOCAL, NULL);
@@ -415,7 +440,10 @@ int64_t evzmq_request_message(struct evzmq_requester *requester, struct evzmq_me
     }
     struct head head;
     head_make(&head, requester, request);
-    int result = evzmq__message_lead(message, head.parts, EVZMQ__REQUEST_HEAD);
+    int result = ask(requester, request, message->size);
+    if (result == 0) {
+        result = evzmq__message_lead(message, head.parts, EVZMQ__REQUEST_HEAD);
+    }
     if (result == 0) {
         result = launch(requester, request, message->parts, message->part_count, message);
         if (result < 0) {

@@ -171,6 +171,11 @@ static void report_error(struct evzmq__pass *pass, int error)
     evzmq__socket_report(pass->socket, &event);
 }
 
+void evzmq__socket_retry(struct evzmq_socket *socket)
+{
+    evzmq__source_schedule_after(socket->source, NOMEM_RETRY_USEC);
+}
+
 /* Arranges a pass after a failure that may pass. */
 enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error)
 {
@@ -180,7 +185,7 @@ enum evzmq__step evzmq__pass_retry_later(struct evzmq__pass *pass, int error)
         evzmq__source_schedule_after(socket->source, EINTR_RETRY_USEC);
         return EVZMQ__STEP_RETRY;
     }
-    evzmq__source_schedule_after(socket->source, NOMEM_RETRY_USEC);
+    evzmq__socket_retry(socket);
     report_error(pass, error);
     return EVZMQ__STEP_RETRY;
 }

@@ -202,6 +202,9 @@ void evzmq__socket_service(void *arg, enum evzmq__wakeup why);
  * if one of this socket is running, or else one in the next turn of the loop. */
 void evzmq__socket_attend(struct evzmq_socket *socket);
 
+/* Arranges a pass a little later: there may be memory then for what could not be done now. */
+void evzmq__socket_retry(struct evzmq_socket *socket);
+
 /* Reads ZMQ_EVENTS, which also has libzmq process its commands. Returns the events, or -1 with
  * errno. */
 int evzmq__socket_look(struct evzmq_socket *socket);
@@ -303,6 +306,11 @@ void evzmq__pass_feed(struct evzmq__pass *pass);
  * `whole` is the message the parts are of, which is taken over too, or NULL. */
 int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
                          struct evzmq_message *whole);
+
+/* Asks for room for a message of one part before that is made, so that one that is refused costs
+ * nothing. Returns 0, where nothing is promised, or -1 with EAGAIN, counted, where
+ * evzmq__socket_submit() would say so. */
+int evzmq__socket_ask(struct evzmq_socket *socket, size_t size);
 
 /* Whether the socket takes writes now. Returns 0, or -1 with errno. */
 int evzmq__socket_check_writable(struct evzmq_socket *socket);

@@ -107,7 +107,8 @@ struct evzmq_subscriber *evzmq_subscriber_new(struct event_base *base, void *zmq
     subscriber->timer = evzmq__timer_new(base, on_timer, subscriber);
     subscriber->arena = evzmq_arena_new();
     subscriber->view = evzmq__message_create();
-    if (subscriber->timer == NULL || subscriber->arena == NULL || subscriber->view == NULL) {
+    if (subscriber->timer == NULL || evzmq__timer_stand(subscriber->timer) < 0 ||
+        subscriber->arena == NULL || subscriber->view == NULL) {
         errno = ENOMEM;
         goto fail;
     }

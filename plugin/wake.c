@@ -52,7 +52,7 @@ void evzmq__wake_signal(const struct evzmq__wake *wake)
 {
     const int error = errno;
     const uint64_t one = 1; /* an eventfd takes 8 bytes, a pipe whatever it is given */
-    while (write(wake->write_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
+    while (wake->write_fd >= 0 && write(wake->write_fd, &one, sizeof(one)) < 0 && errno == EINTR) {
     }
     errno = error;
 }
@@ -68,7 +68,14 @@ void evzmq__wake_clear(const struct evzmq__wake *wake)
 
 void evzmq__wake_close(struct evzmq__wake *wake)
 {
-    (void)close(wake->read_fd);
+    if (wake->read_fd >= 0) {
+        (void)close(wake->read_fd);
+    }
+    evzmq__wake_leave(wake);
+}
+
+void evzmq__wake_leave(struct evzmq__wake *wake)
+{
     if (wake->write_fd != wake->read_fd) {
         (void)close(wake->write_fd);
     }

@@ -109,6 +109,16 @@ void evzmq__worker_take_down(struct evzmq_worker *worker)
     worker->ready = NULL;
 }
 
+/* The last thing that happens to a worker. */
+static void end(struct evzmq_worker *worker, uint64_t unsent)
+{
+    evzmq__worker_take_down(worker);
+    worker->ended = true;
+    struct evzmq_worker_event event = {
+        .type = EVZMQ_WORKER_EVENT_ENDED, .reason = worker->reason, .unsent = unsent};
+    tell(worker, &event);
+}
+
 /* The answers went out, or their time is over. */
 static void on_flushed(struct evzmq_socket *socket, uint64_t handed_over, uint64_t not_handed_over,
                        void *arg)
@@ -116,15 +126,17 @@ static void on_flushed(struct evzmq_socket *socket, uint64_t handed_over, uint64
     struct evzmq_worker *worker = arg;
     (void)socket;
     (void)handed_over;
-    if (!enter(worker)) {
-        return;
+    if (enter(worker)) {
+        end(worker, not_handed_over);
+        leave(worker);
     }
-    evzmq__worker_take_down(worker);
-    worker->ended = true;
-    struct evzmq_worker_event event = {
-        .type = EVZMQ_WORKER_EVENT_ENDED, .reason = worker->reason, .unsent = not_handed_over};
-    tell(worker, &event);
-    leave(worker);
+}
+
+/* Has the next beat come in the next turn of the loop. */
+static void hasten_beat(struct evzmq_worker *worker)
+{
+    const struct timeval now = {0, 0};
+    (void)evzmq__timer_start(worker->beat, &now);
 }
 
 int evzmq_worker_shutdown(struct evzmq_worker *worker)
@@ -141,7 +153,11 @@ int evzmq_worker_shutdown(struct evzmq_worker *worker)
     const unsigned ms = useless ? 0 : worker->options.end_ms;
     const struct timeval deadline = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000) * 1000};
     if (evzmq_socket_shutdown(worker->responses, &deadline, on_flushed, worker) < 0) {
-        return -1;
+        if (!evzmq__is_terminal(errno)) {
+            return -1;
+        }
+        worker->over = true; /* The socket has no callbacks left to come. */
+        hasten_beat(worker);
     }
     worker->ending = true;
     (void)evzmq_socket_disable(worker->requests, EV_READ);
@@ -265,7 +281,7 @@ void evzmq__worker_start_beat(struct evzmq_worker *worker)
 /* What the time that a worker has been without a connection means. */
 static enum evzmq_worker_reason judge(const struct evzmq_worker *worker, uint64_t now)
 {
-    if (evzmq__worker_is_orphan(worker)) {
+    if (worker->cut_off || evzmq__worker_is_orphan(worker)) {
         return EVZMQ_WORKER_REASON_MAIN_GONE;
     }
     if (worker->apart_at == EVZMQ__WORKER_NEVER) {
@@ -284,6 +300,11 @@ void evzmq__worker_on_beat(void *arg)
 {
     struct evzmq_worker *worker = arg;
     if (!enter(worker)) {
+        return;
+    }
+    if (worker->over) {
+        end(worker, evzmq_socket_get_queued(worker->responses, NULL));
+        leave(worker);
         return;
     }
     const uint64_t now = evzmq__clock_ns();
@@ -339,6 +360,10 @@ void evzmq__worker_on_socket_event(struct evzmq_socket *socket, const struct evz
     case EVZMQ_EVENT_MESSAGE_TOO_LARGE:
         told.type = EVZMQ_WORKER_EVENT_BAD_REQUEST;
         told.message = event->message;
+        break;
+    case EVZMQ_EVENT_TERMINATED:
+        worker->cut_off = true;
+        hasten_beat(worker);
         break;
     default:
         break;

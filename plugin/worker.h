@@ -61,6 +61,8 @@ struct evzmq_worker {
     bool held; /* evzmq_worker_hold() */
     bool in_end; /* in the callback of that event */
     bool ending; /* evzmq_worker_shutdown() */
+    bool cut_off; /* the context was terminated */
+    bool over; /* ending, and no answer can go out any more: the next beat is the last */
     bool ended;
     enum evzmq_worker_reason reason;
 };

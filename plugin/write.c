@@ -15,6 +15,12 @@
 /* Parts on the stack; messages of more take an allocation. */
 enum { PARTS_LOCAL = 8 };
 
+/* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well. */
+static bool is_one_at_a_time(const struct evzmq_socket *socket)
+{
+    return socket->type->zmq_type == ZMQ_REQ || socket->type->zmq_type == ZMQ_REP;
+}
+
 int evzmq__socket_check_writable(struct evzmq_socket *socket)
 {
     if (evzmq__socket_check(socket) < 0) {
@@ -29,11 +35,7 @@ int evzmq__socket_check_writable(struct evzmq_socket *socket)
         errno = ENOTSUP;
         return -1;
     }
-    /* A REQ has one request in flight and a REP one reply; what waits in our queue counts as well.
-     */
-    const bool is_one_at_a_time =
-        socket->type->zmq_type == ZMQ_REQ || socket->type->zmq_type == ZMQ_REP;
-    if (is_one_at_a_time && socket->queue.messages > 0) {
+    if (is_one_at_a_time(socket) && socket->queue.messages > 0) {
         errno = EFSM;
         return -1;
     }
@@ -78,6 +80,53 @@ int evzmq__socket_send_now(struct evzmq_socket *socket, struct evzmq__part *part
     }
     socket->counters.restarts += restarted;
     return result;
+}
+
+/* Whether a message goes to ZeroMQ before it goes to the queue. */
+static bool goes_at_once(const struct evzmq_socket *socket, const void *key, size_t key_size)
+{
+    return socket->write_enabled && !socket->mid_message &&
+           !evzmq__queue_waits(&socket->queue, key, key_size);
+}
+
+static int refuse(struct evzmq_socket *socket)
+{
+    socket->counters.writes_refused++;
+    evzmq__queue_refuse(&socket->queue);
+    errno = EAGAIN;
+    return -1;
+}
+
+/* Whether nothing but a full queue can be wrong with a message of so many parts. */
+static bool may_refuse(const struct evzmq_socket *socket, size_t count)
+{
+    return evzmq__socket_check(socket) == 0 && socket->queue.messages > 0 &&
+           (socket->pause & EVZMQ__PAUSE_SHUTDOWN) == 0 && socket->type->writes &&
+           !is_one_at_a_time(socket) && evzmq__type_takes_parts(socket->type, count) &&
+           !evzmq__packing_is_open(socket);
+}
+
+/* Asks for room before a message is made, so that one that is refused costs nothing. Returns 0,
+ * where nothing is promised, or -1 with EAGAIN. */
+static int ask(struct evzmq_socket *socket, const struct evzmq_bytes *first, size_t bytes)
+{
+    const void *key = NULL;
+    size_t key_size = 0;
+    if (socket->type->routes) {
+        key = first->data != NULL ? first->data : "";
+        key_size = first->size;
+    }
+    if (goes_at_once(socket, key, key_size) ||
+        evzmq__queue_has_room(&socket->queue, key, key_size, bytes)) {
+        return 0;
+    }
+    return refuse(socket);
+}
+
+int evzmq__socket_ask(struct evzmq_socket *socket, size_t size)
+{
+    const struct evzmq_bytes part = {.size = size};
+    return may_refuse(socket, 1) ? ask(socket, &part, size) : 0;
 }
 
 static int enqueue(struct evzmq_socket *socket, struct evzmq__part *parts, size_t count,
@@ -156,8 +205,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
         bytes += parts[i].size;
     }
     size_t parts_sent = 0;
-    if (socket->write_enabled && !socket->mid_message &&
-        !evzmq__queue_waits(&socket->queue, key, key_size)) {
+    if (goes_at_once(socket, key, key_size)) {
         const int result = evzmq__socket_send_now(socket, parts, count, &parts_sent);
         const int error = errno;
         evzmq__socket_attend(socket);
@@ -172,10 +220,7 @@ int evzmq__socket_submit(struct evzmq_socket *socket, struct evzmq__part *parts,
         }
     }
     if (parts_sent == 0 && !evzmq__queue_has_room(&socket->queue, key, key_size, bytes)) {
-        socket->counters.writes_refused++;
-        evzmq__queue_refuse(&socket->queue);
-        errno = EAGAIN;
-        return -1;
+        return refuse(socket);
     }
     if (enqueue(socket, parts, count, whole, bytes, parts_sent) < 0) {
         if (finish_half_sent(socket, parts, count, parts_sent) < 0) {
@@ -242,11 +287,30 @@ static int parts_finish(struct evzmq_socket *socket, struct evzmq__part *parts, 
     return result;
 }
 
+/* Asks for room for parts. What is wrong with them is said when they are filled. */
+static int ask_for_parts(struct evzmq_socket *socket, const struct evzmq_bytes *parts, size_t count)
+{
+    size_t bytes = 0;
+    if (count > SIZE_MAX / sizeof(*parts)) {
+        return 0;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if ((parts[i].data == NULL && parts[i].size > 0) || parts[i].size > SIZE_MAX - bytes) {
+            return 0;
+        }
+        bytes += parts[i].size;
+    }
+    return ask(socket, parts, bytes);
+}
+
 int evzmq_socket_write_parts(struct evzmq_socket *socket, const struct evzmq_bytes *parts,
                              size_t count)
 {
     if (parts == NULL || count == 0) {
         errno = EINVAL;
+        return -1;
+    }
+    if (may_refuse(socket, count) && ask_for_parts(socket, parts, count) < 0) {
         return -1;
     }
     struct evzmq__part local[PARTS_LOCAL];
@@ -283,12 +347,10 @@ int evzmq_socket_write_message(struct evzmq_socket *socket, struct evzmq_message
 
 /* Encodes a value into the memory of a part. */
 static int fill_with_value(const struct evzmq_socket *socket, struct evzmq__part *part,
-                           const void *value)
+                           const void *value, size_t size)
 {
-    size_t size = 0;
     void *room = NULL;
-    if (evzmq_codec_encoded_size(socket->codec, value, &size) < 0 ||
-        evzmq__part_reserve(part, size, &room) < 0) {
+    if (evzmq__part_reserve(part, size, &room) < 0) {
         return -1;
     }
     return evzmq_codec_encode(socket->codec, value, room, size);
@@ -302,10 +364,30 @@ int evzmq_socket_write_value(struct evzmq_socket *socket, const void *value)
     if (evzmq__socket_check(socket) < 0) {
         return -1;
     }
+    size_t size = 0;
+    if (evzmq_codec_encoded_size(socket->codec, value, &size) < 0 ||
+        evzmq__socket_ask(socket, size) < 0) {
+        return -1;
+    }
     struct evzmq__part part;
     evzmq__part_init(&part);
-    const int result = fill_with_value(socket, &part, value);
+    const int result = fill_with_value(socket, &part, value, size);
     return parts_finish(socket, &part, 1, &part, result);
+}
+
+/* Asks for room for a reply. */
+static int ask_for_reply(struct evzmq_socket *socket, const struct evzmq_envelope *envelope,
+                         size_t before, size_t body_size)
+{
+    struct evzmq_bytes first = {.size = 0};
+    size_t bytes = body_size;
+    for (size_t i = 0; i < before; i++) {
+        struct evzmq_bytes part;
+        part.data = evzmq_envelope_get_part(envelope, i, &part.size);
+        first = i == 0 ? part : first;
+        bytes += part.size;
+    }
+    return bytes < body_size ? 0 : ask(socket, &first, bytes);
 }
 
 /* The body of a reply: bytes, or a value where `value` is not NULL. */
@@ -321,6 +403,13 @@ static int reply(struct evzmq_socket *socket, const struct evzmq_envelope *envel
         errno = EINVAL;
         return -1;
     }
+    size_t size = body != NULL ? body->size : 0;
+    if (body == NULL && evzmq_codec_encoded_size(socket->codec, value, &size) < 0) {
+        return -1;
+    }
+    if (may_refuse(socket, before + 1) && ask_for_reply(socket, envelope, before, size) < 0) {
+        return -1;
+    }
     struct evzmq__part local[PARTS_LOCAL];
     struct evzmq__part *parts = parts_begin(local, before + 1);
     if (parts == NULL) {
@@ -328,13 +417,13 @@ static int reply(struct evzmq_socket *socket, const struct evzmq_envelope *envel
     }
     int result = 0;
     for (size_t i = 0; i < before && result == 0; i++) {
-        size_t size = 0;
-        const void *data = evzmq_envelope_get_part(envelope, i, &size);
-        result = evzmq__part_fill(&parts[i], data, size);
+        size_t part_size = 0;
+        const void *data = evzmq_envelope_get_part(envelope, i, &part_size);
+        result = evzmq__part_fill(&parts[i], data, part_size);
     }
     if (result == 0) {
-        result = body != NULL ? evzmq__part_fill(&parts[before], body->data, body->size)
-                              : fill_with_value(socket, &parts[before], value);
+        result = body != NULL ? evzmq__part_fill(&parts[before], body->data, size)
+                              : fill_with_value(socket, &parts[before], value, size);
     }
     return parts_finish(socket, parts, before + 1, local, result);
 }

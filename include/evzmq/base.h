@@ -138,10 +138,17 @@ EVZMQ_API int evzmq_base_set_receive_buffer(struct event_base *base, size_t byte
  * its I/O threads exist in the parent only. So after fork() the child (1) frees the evzmq sockets
  * it inherited, and what was made of them (monitors, pools, workers, requesters, publishers,
  * subscribers), which releases their memory without touching the parent's ZeroMQ context or event
- * registrations, (2) calls event_reinit(), (3) calls this function, and (4) makes a new context and
- * new sockets. Until then no callback of this library runs in the child and no call spins.
+ * registrations, (2) calls event_reinit(), (3) calls this function, which closes the descriptors of
+ * this library's own that had to stay open until (2), and (4) makes a new context and new sockets.
+ * Until then no callback of this library runs in the child and no call spins. libzmq's descriptors
+ * stay open in the child: nothing can close them there.
  * Where the child's loop runs before (2), as it does when fork() was called in a callback, and
  * comes upon a socket of the parent, this library calls event_reinit() itself.
+ *
+ * A child that wants no base any more calls event_reinit() as well before event_base_free(), or
+ * leaves the base alone: without it libevent takes every descriptor of the base, whosever it is,
+ * off the set that the kernel keeps for both processes, and the parent's loop is deaf from then on.
+ * It may then make another base, without this function.
  *
  * Thread: loop, in the child. Callbacks: no.
  *

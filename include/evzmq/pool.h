@@ -99,7 +99,8 @@ struct evzmq_pool_options {
                           EVZMQ_POOL_READY_MS */
     unsigned heartbeat_ms; /**< how often workers report; default EVZMQ_POOL_HEARTBEAT_MS */
     unsigned silence_ms; /**< a worker not heard of for so long is lost, and killed where the pool
-                            started it; UINT_MAX: never; default EVZMQ_POOL_SILENCE_MS. Heartbeats
+                            started it; above heartbeat_ms, several times best; UINT_MAX: never;
+                            default EVZMQ_POOL_SILENCE_MS. Heartbeats
                             come from the worker's loop: one that works on a request for longer than
                             this without returning to it is silent, too. */
 

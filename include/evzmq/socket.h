@@ -247,6 +247,11 @@ EVZMQ_API struct event_base *evzmq_socket_get_base(const struct evzmq_socket *so
  * evzmq_socket_touch() after anything that receives, sends or reads ZMQ_EVENTS, and after bind and
  * connect.
  *
+ * zmq_disconnect(3) is for the socket's own read callback, where no message is half received, or
+ * for after the free. A message of more than 256 parts may take several turns of the loop, and
+ * libzmq 4.3.4 aborts the process (fq.cpp, line 112) when its connection is disconnected in
+ * between; plain libzmq does after one part of two.
+ *
  * Thread: loop. Callbacks: yes.
  */
 EVZMQ_API void *evzmq_socket_get_zmq_socket(const struct evzmq_socket *socket);

@@ -91,7 +91,8 @@ enum evzmq_worker_event_type {
 enum evzmq_worker_reason {
     EVZMQ_WORKER_REASON_NONE = 0, /**< it is not */
     EVZMQ_WORKER_REASON_ASKED, /**< the pool is shut down; all its requests came before */
-    EVZMQ_WORKER_REASON_MAIN_GONE, /**< the main process is gone, or its connection is */
+    EVZMQ_WORKER_REASON_MAIN_GONE, /**< the main process is gone, or its connection is; or the
+                                      worker's own context was terminated */
     EVZMQ_WORKER_REASON_NOT_CONNECTED /**< it never got through to the main process */
 };
 

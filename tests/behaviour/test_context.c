@@ -524,8 +524,11 @@ static void child_uses(void *arg)
     child_check(evzmq_context_set_limits(context, NULL) == -1 && errno == ECHILD);
     child_check(evzmq_context_check_descriptors(context, 0) == -1 && errno == ECHILD);
     child_check(evzmq_context_close(context) == -1 && errno == ECHILD);
+    const int descriptors = count_descriptors();
     child_check(evzmq_context_free(context) == 0);
     child_check(allocations_live() == 0);
+    /* Those of the directory and of the lock beside a path. */
+    child_check(descriptors < 0 || count_descriptors() == descriptors - 2);
     own = evzmq_context_new(0, NULL);
     child_check(evzmq_context_get_directory(own) != NULL);
     child_check(evzmq_context_free(own) == 0);

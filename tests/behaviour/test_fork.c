@@ -262,6 +262,94 @@ static void the_child_may_reuse_the_base_for_sockets_of_its_own(void **state)
     close_family(&family);
 }
 
+/* An allocator that gives one block, once it was freed, to the next who wants as much. Others do so
+ * by themselves, now and then. */
+static struct {
+    struct {
+        const void *block;
+        size_t size;
+    } made[256];
+    size_t count;
+    void *watched;
+    size_t size;
+    int is_free;
+} heap;
+
+static void *heap_malloc(size_t size)
+{
+    if (heap.is_free && size == heap.size) {
+        heap.is_free = 0;
+        return heap.watched;
+    }
+    void *const block = malloc(size);
+    heap.made[heap.count % 256].block = block;
+    heap.made[heap.count++ % 256].size = size;
+    return block;
+}
+
+static void heap_free(void *block)
+{
+    if (block != NULL && block == heap.watched) {
+        heap.is_free = 1;
+    } else {
+        free(block);
+    }
+}
+
+static size_t size_of_base(void)
+{
+    struct event_base *const base = event_base_new();
+    size_t size = 0;
+
+    for (size_t i = 0; i < 256; i++) {
+        size = heap.made[i].block == base ? heap.made[i].size : size;
+    }
+    event_base_free(base);
+    return size;
+}
+
+static void child_makes_another_base(void *arg)
+{
+    struct family *const family = arg;
+    struct event_base *const base = family->f->base;
+    void *const context = zmq_ctx_new();
+    void *const pull = zmq_socket(context, ZMQ_PULL);
+    void *const push = zmq_socket(context, ZMQ_PUSH);
+
+    event_set_mem_functions(heap_malloc, realloc, heap_free);
+    heap.size = size_of_base();
+    heap.watched = base;
+    evzmq_socket_free(family->p.socket);
+    child_check(event_reinit(base) == 0);
+    child_check(evzmq_socket_new(base, pull, 0) == NULL && errno == ECHILD);
+    event_base_free(base);
+    struct event_base *const another = event_base_new();
+    child_check(another == base);
+    child_check(zmq_bind(pull, "inproc://child") == 0);
+    child_check(zmq_connect(push, "inproc://child") == 0);
+    struct evzmq_socket *const fresh = evzmq_socket_new(another, pull, EVZMQ_OPT_CLOSE_ON_FREE);
+    child_check(fresh != NULL);
+    evzmq_socket_setcb(fresh, child_read, NULL, child_event, NULL);
+    child_check(evzmq_socket_enable(fresh, EV_READ) == 0);
+    child_check(zmq_send(push, "x", 1, 0) == 1);
+    while (callbacks_in_child < 1) {
+        child_check(event_base_loop(another, EVLOOP_ONCE) == 0);
+    }
+    evzmq_socket_free(fresh);
+    event_base_free(another);
+    child_check(zmq_close(push) == 0);
+    child_check(zmq_ctx_term(context) == 0);
+}
+
+static void a_base_that_takes_the_place_of_a_freed_one_is_the_childs_own(void **state)
+{
+    struct family family;
+
+    open_family(*state, &family);
+    in_child(&family, child_makes_another_base);
+    close_family(&family);
+}
+
 static void after_fork_in_a_process_that_never_forked_does_nothing(void **state)
 {
     struct family family;
@@ -374,6 +462,7 @@ int main(void)
         claim(a_child_that_runs_the_loop_without_event_reinit_does_not_disturb_the_parent),
         claim(no_callback_runs_in_the_child),
         claim(the_child_may_reuse_the_base_for_sockets_of_its_own),
+        claim(a_base_that_takes_the_place_of_a_freed_one_is_the_childs_own),
         claim(after_fork_in_a_process_that_never_forked_does_nothing),
         claim(a_child_frees_a_socket_with_queued_output_and_the_parent_still_sends_it),
         claim(however_many_forks_take_nothing_from_the_parent),

@@ -71,6 +71,23 @@ static void a_stopped_monitor_does_not_keep_the_loop_running(void **state)
     watch_close(&w);
 }
 
+static void a_disabled_monitor_that_is_stopped_does_not_keep_the_loop_running(void **state)
+{
+    struct fixture *const f = *state;
+    struct watch w = {.f = f};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    watch_open(f, &w, pull, EVZMQ_MONITOR_ALL);
+    assert_ok(evzmq_monitor_disable(w.monitor));
+    assert_ok(evzmq_monitor_stop(w.monitor));
+    assert_int_equal(fixture_loop(f, 0), 1);
+    assert_int_equal(w.all, 0);
+    assert_ok(evzmq_monitor_enable(w.monitor));
+    assert_int_equal(fixture_loop(f, 0), 1);
+    assert_int_equal(w.all, 1);
+    watch_close(&w);
+}
+
 static void a_second_monitor_replaces_the_first_and_outlives_its_free(void **state)
 {
     struct fixture *const f = *state;
@@ -296,6 +313,7 @@ int main(void)
         claim(free_in_its_own_callback_stops_delivery),
         claim(free_in_the_callback_of_the_last_event),
         claim(a_stopped_monitor_does_not_keep_the_loop_running),
+        claim(a_disabled_monitor_that_is_stopped_does_not_keep_the_loop_running),
         claim(a_second_monitor_replaces_the_first_and_outlives_its_free),
         claim(stopping_a_replaced_monitor_leaves_its_successor_alone),
         claim(a_monitor_that_finds_no_memory_leaves_the_first_one_alone),

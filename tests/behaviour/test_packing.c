@@ -535,6 +535,7 @@ static void what_callbacks_write_goes_at_the_end_of_their_pass(void **state)
 static void a_child_writes_nothing_and_frees_all(void *arg)
 {
     struct probe *const p = arg;
+    const int descriptors = count_descriptors();
     child_check(packed_write(p->socket, 0, 10) == -1 && errno == ECHILD);
     child_check(evzmq_socket_flush(p->socket) == -1 && errno == ECHILD);
     child_check(evzmq_socket_set_packing(p->socket, 0, 0) == -1 && errno == ECHILD);
@@ -543,6 +544,8 @@ static void a_child_writes_nothing_and_frees_all(void *arg)
     evzmq_socket_free(p->socket);
     child_check(event_reinit(base) == 0);
     child_check(evzmq_after_fork(base) == 0);
+    child_check(descriptors < 0 ||
+                count_descriptors() == descriptors - 1); /* What woke the loop. */
     child_check(event_base_loop(base, EVLOOP_NONBLOCK) >= 0);
 }
 

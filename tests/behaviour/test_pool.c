@@ -243,6 +243,64 @@ a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more(void
     crew_close(&crew);
 }
 
+static void a_heartbeat_no_shorter_than_what_counts_as_silence_is_refused(void **state)
+{
+    struct fixture *const f = *state;
+    const unsigned bad[][2] = {
+        {50, 50}, {UINT_MAX, 1}, {EVZMQ_POOL_SILENCE_MS, 0}, {0, EVZMQ_POOL_HEARTBEAT_MS}};
+    const unsigned good[][2] = {{49, 50}, {UINT_MAX, UINT_MAX}, {0, UINT_MAX}, {0, 0}};
+    struct crew crew = {0};
+
+    crew_open_context(f, &crew);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        const struct evzmq_pool_options options = {
+            .size = sizeof options, .heartbeat_ms = bad[i][0], .silence_ms = bad[i][1]};
+        errno = 0;
+        assert_null(evzmq_pool_new(f->base, crew.context, 1, &options));
+        assert_int_equal(errno, EINVAL);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        const struct evzmq_pool_options options = {
+            .size = sizeof options, .heartbeat_ms = good[i][0], .silence_ms = good[i][1]};
+        struct evzmq_pool *const pool = evzmq_pool_new(f->base, crew.context, 1, &options);
+        assert_non_null(pool);
+        evzmq_pool_free(pool);
+    }
+    crew_close(&crew);
+}
+
+static void writable_is_told_whatever_the_low_watermark_of_the_request_socket(void **state)
+{
+    enum { LARGE = 200000, MANY = 10 };
+    static char large[LARGE];
+    struct fixture *const f = *state;
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .ready_ms = 3600000, .request_hwm = 1, .output_messages = MANY};
+    char endpoint[ENDPOINT_SIZE];
+    struct crew crew = {0};
+    void *const pull = peer_new(f, ZMQ_PULL);
+
+    crew_open(f, &crew, 1, &options);
+    struct evzmq_socket *const requests = evzmq_pool_get_request_socket(crew.pool, 0);
+    assert_ok(evzmq_socket_set_output_watermark(requests, (MANY / 2) * LARGE, 0));
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(evzmq_pool_send(crew.pool, 0, large, LARGE), 0);
+    }
+    assert_errno(evzmq_pool_send(crew.pool, 0, large, LARGE), EAGAIN);
+    crew_endpoint(&crew, 0, "requests", endpoint);
+    peer_set_int(pull, ZMQ_RCVHWM, 1);
+    peer_connect(pull, endpoint);
+    for (int parts = 0; parts < 2 * MANY; parts++) { /* A header before each. */
+        while (zmq_recv(pull, large, LARGE, ZMQ_DONTWAIT) < 0) {
+            assert_int_equal(errno, EAGAIN);
+            fixture_run_for(f, 1);
+        }
+    }
+    run_until(f, crew.events[EVZMQ_POOL_EVENT_WRITABLE] == 1);
+    assert_int_equal(evzmq_socket_get_queued(requests, NULL), 0);
+    crew_close(&crew);
+}
+
 static void a_stopped_worker_takes_no_more_than_its_limits_and_others_flow(void **state)
 {
     struct fixture *const f = *state;
@@ -489,6 +547,12 @@ static int refuse_in_child(void *arg)
     struct crew *const crew = arg;
     struct evzmq_message *message = NULL;
     const struct timeval now = {0, 0};
+    const int descriptors = count_descriptors();
+#if defined(__linux__)
+    const int own = 3; /* those of two processes and of the directory */
+#else
+    const int own = 1;
+#endif
 
     if (evzmq_pool_send(crew->pool, 0, "x", 1) != -1 || errno != ECHILD) {
         return 1;
@@ -507,9 +571,12 @@ static int refuse_in_child(void *arg)
     if (event_reinit(crew->f->base) != 0 || evzmq_after_fork(crew->f->base) != 0) {
         return 5;
     }
+    if (descriptors >= 0 && count_descriptors() != descriptors - own) {
+        return 6;
+    }
     event_base_free(crew->f->base);
     crew_leave_child();
-    return 6;
+    return 7;
 }
 
 static void in_a_forked_child_a_pool_is_refused_and_its_free_harms_nobody(void **state)
@@ -543,6 +610,8 @@ int main(int argc, char **argv)
         claim(answers_can_be_received_without_callbacks),
         claim(an_answer_of_several_messages_counts_as_one),
         claim(a_worker_gets_no_more_than_its_credit_and_writable_tells_when_it_takes_more),
+        claim(a_heartbeat_no_shorter_than_what_counts_as_silence_is_refused),
+        claim(writable_is_told_whatever_the_low_watermark_of_the_request_socket),
         claim(a_stopped_worker_takes_no_more_than_its_limits_and_others_flow),
         claim(bad_arguments_are_refused),
         claim(every_allocation_of_new_may_fail_and_nothing_is_left),

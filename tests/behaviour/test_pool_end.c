@@ -237,6 +237,70 @@ static void a_ready_check_is_cancelled_by_a_shutdown(void **state)
     crew_close(&crew);
 }
 
+/* How often the loop turns until a while has passed. */
+static int count_turns(struct fixture *f, int window_ms)
+{
+    const long long end = crew_now_ms() + window_ms;
+    int turns = 0;
+
+    while (crew_now_ms() < end) {
+        const struct timeval rest = {0, 20000};
+        assert_int_equal(event_base_loopexit(f->base, &rest), 0);
+        fixture_turn(f);
+        turns++;
+    }
+    return turns;
+}
+
+/* A pool whose only worker, a plain socket, is lost and has a request waiting, and whose shutdown
+ * has nobody left to wait for; then the worker is heard of again. Returns whether it came in time.
+ */
+static int come_back(struct fixture *f, struct crew *crew, void *ready)
+{
+    const struct evzmq_pool_options options = {
+        .size = sizeof options, .heartbeat_ms = 20, .silence_ms = 50};
+    char endpoint[ENDPOINT_SIZE];
+
+    *crew = (struct crew){0};
+    crew_open(f, crew, 1, &options);
+    crew_endpoint(crew, 0, "ready", endpoint);
+    peer_connect(ready, endpoint);
+    peer_send(ready, "", 1); /* A 0. */
+    (void)crew_send(crew, 0, "work");
+    run_until(f, crew->events[EVZMQ_POOL_EVENT_LOST] == 1);
+    assert_ok(evzmq_pool_shutdown(crew->pool, NULL, crew_note_end, crew));
+    fixture_turn(f);
+    peer_send(ready, "", 1);
+    run_until_others(f, crew->ended || crew_worker_stats(crew, 0).state == EVZMQ_POOL_UP);
+    return !crew->ended;
+}
+
+static void a_worker_that_comes_back_when_a_shutdown_was_all_but_over_is_told_to_end(void **state)
+{
+    struct fixture *const f = *state;
+    char endpoint[ENDPOINT_SIZE];
+    char text[64];
+    struct crew crew;
+    void *const requests = peer_new(f, ZMQ_PULL);
+    void *ready = peer_new(f, ZMQ_PUSH);
+
+    while (!come_back(f, &crew, ready)) {
+        crew_close(&crew);
+        peer_close(f, ready);
+        ready = peer_new(f, ZMQ_PUSH);
+    }
+    assert_true(count_turns(f, 200) < 100);
+    crew_endpoint(&crew, 0, "requests", endpoint);
+    peer_connect(requests, endpoint);
+    pump_recv_text(f, requests, text, sizeof text);
+    assert_memory_equal(text, "\0|work", 7);
+    pump_recv_text(f, requests, text, sizeof text);
+    assert_memory_equal(text, "\0\0\2|", 5);
+    run_until(f, crew.ended);
+    assert_int_equal(crew.report.undelivered, 0);
+    crew_close(&crew);
+}
+
 /* A main process of its own, which says who its workers are and then waits for its death. */
 static void be_a_main_process(const char *directory, int pipe_fd)
 {
@@ -325,6 +389,7 @@ int main(int argc, char **argv)
         claim(free_during_a_shutdown_cancels_its_callback_and_kills),
         claim(a_shutdown_with_a_deadline_beyond_the_clock_kills_nobody),
         claim(a_ready_check_is_cancelled_by_a_shutdown),
+        claim(a_worker_that_comes_back_when_a_shutdown_was_all_but_over_is_told_to_end),
         claim(when_the_main_process_is_killed_its_workers_end_within_a_second_and_the_next_works),
     };
 

@@ -396,6 +396,40 @@ static void a_refused_message_stays_the_callers_unchanged(void **state)
     asker_close(&a);
 }
 
+static void a_refused_message_keeps_its_bytes_and_its_value_where_they_were(void **state)
+{
+    struct fixture *const f = *state;
+    const struct evzmq_requester_options options = {.size = sizeof(options), .held_bytes_max = 1};
+    struct evzmq_codec *const codec = evzmq_msgpack_codec_new(NULL);
+
+    /* Of any number of parts, so that the head finds room before them and does not. */
+    for (size_t parts = 1; parts <= 20; parts++) {
+        struct asker a = {0};
+        struct evzmq_message *const message = evzmq_message_new();
+        void *const dealer = asker_peer(f, ZMQ_DEALER);
+        asker_attach(f, &a, dealer, &options);
+        (void)ask(&a, "with the socket", -1);
+        (void)ask(&a, "held", -1);
+        for (size_t i = 1; i < parts; i++) {
+            assert_ok(evzmq_message_add(message, "x", 1));
+        }
+        assert_ok(evzmq_message_add(message, "\xa5hello", 6));
+        assert_ok(evzmq_message_decode(message, codec, NULL));
+        const void *const bytes = evzmq_message_get_part(message, parts - 1, NULL);
+        const msgpack_object *const value = evzmq_msgpack_value(message);
+
+        assert_errno((int)evzmq_request_message(a.requester, message, -1, asker_note, &a), EAGAIN);
+        assert_int_equal(evzmq_message_get_part_count(message), parts);
+        assert_int_equal(evzmq_message_get_size(message), parts + 5);
+        assert_ptr_equal(evzmq_message_get_part(message, parts - 1, NULL), bytes);
+        assert_ptr_equal(evzmq_msgpack_value(message), value);
+        assert_memory_equal(value->via.str.ptr, "hello", 5);
+        evzmq_message_free(message);
+        asker_close(&a);
+    }
+    evzmq_codec_free(codec);
+}
+
 static void several_servers_are_asked_in_turn(void **state)
 {
     struct fixture *const f = *state;
@@ -510,6 +544,7 @@ int main(void)
         claim(an_empty_reply_is_a_reply_without_a_value),
         claim(requests_and_replies_may_have_many_parts),
         claim(a_refused_message_stays_the_callers_unchanged),
+        claim(a_refused_message_keeps_its_bytes_and_its_value_where_they_were),
         claim(several_servers_are_asked_in_turn),
         claim(bad_arguments_are_refused),
         claim(a_freed_requester_leaves_a_plain_dealer),

@@ -30,6 +30,7 @@ struct office {
     struct evzmq_worker_event last;
     enum evzmq_worker_reason reason;
     int hold;
+    void (*on_event)(struct office *o);
     int free_on; /* frees the worker on this event; 0: none, -1: on a request */
 };
 
@@ -62,6 +63,9 @@ static void on_event(struct evzmq_worker *worker, const struct evzmq_worker_even
         if (o->hold) {
             evzmq_worker_hold(worker);
         }
+    }
+    if (o->on_event != NULL) {
+        o->on_event(o);
     }
     if (o->free_on == (int)event->type) {
         evzmq_worker_free(worker);
@@ -375,6 +379,69 @@ static void a_worker_that_never_gets_through_ends(void **state)
     fire(&o);
 }
 
+/* The context is the program's, and so is its end. */
+static void hire_in(struct office *o, void *zmq_context, struct evzmq_context **out_context,
+                    struct evzmq_worker_options *options)
+{
+    *out_context = evzmq_context_new_with(zmq_context, NULL);
+    options->size = sizeof *options;
+    options->context = *out_context;
+    open_doors(o);
+    hire(o, options);
+    run_until(o->f, o->events[EVZMQ_WORKER_EVENT_READY]);
+}
+
+static void a_worker_whose_context_is_terminated_ends_and_dispatch_returns(void **state)
+{
+    struct fixture *const f = *state;
+
+    for (int held = 0; held < 2; held++) {
+        void *const zmq_context = zmq_ctx_new();
+        struct evzmq_context *context = NULL;
+        struct evzmq_worker_options options = {.end_ms = 60000};
+        struct office o = {.hold = held};
+
+        found(f, &o, 0);
+        hire_in(&o, zmq_context, &context, &options);
+        assert_int_equal(zmq_ctx_shutdown(zmq_context), 0);
+        assert_int_equal(fixture_loop(f, 0), 1);
+        assert_int_equal(o.events[EVZMQ_WORKER_EVENT_END], 1);
+        assert_int_equal(o.reason, EVZMQ_WORKER_REASON_MAIN_GONE);
+        assert_int_equal(o.events[EVZMQ_WORKER_EVENT_ENDED], 1);
+        assert_int_equal(o.last.type, EVZMQ_WORKER_EVENT_ENDED);
+        fire(&o);
+        assert_int_equal(evzmq_context_free(context), 0);
+        assert_int_equal(zmq_ctx_term(zmq_context), 0);
+    }
+}
+
+static void shut_down_when_terminated(struct office *o)
+{
+    if (o->events[EVZMQ_WORKER_EVENT_ERROR] == 3) { /* All its sockets are at their end. */
+        assert_ok(evzmq_worker_shutdown(o->worker));
+        assert_ok(evzmq_worker_shutdown(o->worker));
+    }
+}
+
+static void a_worker_whose_context_is_terminated_may_be_shut_down(void **state)
+{
+    struct fixture *const f = *state;
+    void *const zmq_context = zmq_ctx_new();
+    struct evzmq_context *context = NULL;
+    struct evzmq_worker_options options = {.end_ms = 60000};
+    struct office o = {.on_event = shut_down_when_terminated};
+
+    found(f, &o, 0);
+    hire_in(&o, zmq_context, &context, &options);
+    assert_int_equal(zmq_ctx_shutdown(zmq_context), 0);
+    assert_int_equal(fixture_loop(f, 0), 1);
+    assert_int_equal(o.events[EVZMQ_WORKER_EVENT_ENDED], 1);
+    assert_errno(evzmq_worker_answer(o.worker, "late", 4, 0), ESHUTDOWN);
+    fire(&o);
+    assert_int_equal(evzmq_context_free(context), 0);
+    assert_int_equal(zmq_ctx_term(zmq_context), 0);
+}
+
 static void a_worker_may_be_freed_in_every_callback(void **state)
 {
     struct fixture *const f = *state;
@@ -511,6 +578,8 @@ int main(int argc, char **argv)
         claim(a_worker_without_standard_input_sees_the_end_of_its_main_process),
         claim(a_connection_that_comes_back_in_time_ends_nothing),
         claim(a_worker_that_never_gets_through_ends),
+        claim(a_worker_whose_context_is_terminated_ends_and_dispatch_returns),
+        claim(a_worker_whose_context_is_terminated_may_be_shut_down),
         claim(a_worker_may_be_freed_in_every_callback),
         claim(what_is_no_connection_is_refused),
         claim(a_worker_keeps_its_codec),

@@ -4,6 +4,7 @@
 #include "attempt.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 
 #include <event2/buffer.h>
@@ -74,12 +75,16 @@ void end_attempt(struct attempt *a, const struct scenario *scenario)
 
 bool descriptors_are_back(int before)
 {
-    for (int tries = 0; tries < 5000; tries++) {
+    enum { QUICK = 100, TRIES = 5000 };
+    for (int tries = 0; tries < TRIES; tries++) {
         if (count_descriptors() <= before) {
             return true;
         }
-        /* That thread may have to wait for a processor. */
-        (void)poll(NULL, 0, tries < 100 ? 0 : 1);
+        if (tries < QUICK) {
+            (void)sched_yield();
+        } else {
+            (void)poll(NULL, 0, 1); /* That thread may not get a processor for long. */
+        }
     }
     return false;
 }

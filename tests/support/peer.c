@@ -60,11 +60,7 @@ void peer_bind(struct fixture *f, void *peer, enum transport transport,
     } else if (transport == TRANSPORT_TCP) {
         (void)snprintf(endpoint, ENDPOINT_SIZE, "tcp://127.0.0.1:*");
     } else {
-        if (f->directory[0] == '\0') {
-            (void)snprintf(f->directory, sizeof f->directory, "%s/evzmq-test-XXXXXX", P_tmpdir);
-            assert_non_null(mkdtemp(f->directory));
-        }
-        (void)snprintf(endpoint, ENDPOINT_SIZE, "ipc://%s/%u", f->directory, number);
+        (void)snprintf(endpoint, ENDPOINT_SIZE, "ipc://%s/%u", fixture_directory(f), number);
     }
     assert_int_equal(zmq_bind(peer, endpoint), 0);
     assert_int_equal(zmq_getsockopt(peer, ZMQ_LAST_ENDPOINT, endpoint, &size), 0);

@@ -3,16 +3,9 @@
  */
 #include "scenarios.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
-
-#include "place.h"
 
 enum { ROWS_MAX = 120, NAME_MAX_SIZE = 160 };
-
-char scenarios_place[64];
 
 static const struct scenario *current;
 
@@ -27,22 +20,6 @@ const struct scenario *scenario_of(const struct fixture *f)
 {
     assert_string_equal(f->name, current->name);
     return current;
-}
-
-/* Removes the place with what a failed rmdir() left in it. */
-static void remove_place(void)
-{
-    DIR *const directory = opendir(scenarios_place);
-    const struct dirent *entry = NULL;
-    while (directory != NULL && (entry = readdir(directory)) != NULL) {
-        if (entry->d_name[0] != '.') {
-            (void)unlinkat(dirfd(directory), entry->d_name, AT_REMOVEDIR);
-        }
-    }
-    if (directory != NULL) {
-        (void)closedir(directory);
-    }
-    (void)rmdir(scenarios_place);
 }
 
 int run_scenarios(const char *claim_suffix, void (*run)(void **state),
@@ -65,8 +42,5 @@ int run_scenarios(const char *claim_suffix, void (*run)(void **state),
     if (last != NULL) {
         tests[count] = *last;
     }
-    place_make(scenarios_place);
-    const int result = run_claims(tests);
-    remove_place();
-    return result;
+    return run_claims(tests);
 }

@@ -18,10 +18,6 @@ extern const struct scenario_list scenarios_of_parts; /* codecs, messages, conte
 extern const struct scenario_list scenarios_of_sockets; /* adapters, posters, monitors */
 extern const struct scenario_list scenarios_of_patterns; /* pools, requesters, publishers, ... */
 
-/** A directory in which contexts make theirs. In one of the usual places they would meet those of
- * other tests and look at each, so that no two attempts made the same calls. */
-extern char scenarios_place[64];
-
 /** Runs one test for each row of all lists, named after the row and the claim, and `last` after
  * them where it is not NULL. Returns the result of main(). */
 int run_scenarios(const char *claim_suffix, void (*run)(void **state),

@@ -138,13 +138,13 @@ static void check_referred(struct attempt *a)
 /* Contexts. */
 static int act_context(struct attempt *a)
 {
-    a->context = evzmq_context_new(1, scenarios_place);
+    a->context = evzmq_context_new(1, "/tmp");
     return made(a->context);
 }
 
 static int act_context_around(struct attempt *a)
 {
-    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
+    a->context = evzmq_context_new_with(a->f->context, "/tmp");
     return made(a->context);
 }
 
@@ -157,19 +157,19 @@ static void check_context(struct attempt *a)
 static void make_context(struct attempt *a)
 {
     (void)peer_new(a->f, ZMQ_PAIR);
-    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
+    a->context = evzmq_context_new_with(a->f->context, NULL);
     assert_non_null(a->context);
 }
 
-/* Beside what a process left behind that was killed. */
+/* Beside what a process left behind that was killed, and nobody else clears away. */
 static void make_context_among_leftovers(struct attempt *a)
 {
     char leftover[128];
 
-    (void)snprintf(leftover, sizeof(leftover), "%s/evzmq-XXXXXX", scenarios_place);
+    (void)snprintf(leftover, sizeof leftover, "%s/evzmq-XXXXXX", fixture_directory(a->f));
     assert_non_null(mkdtemp(leftover));
     (void)peer_new(a->f, ZMQ_PAIR);
-    a->context = evzmq_context_new_with(a->f->context, scenarios_place);
+    a->context = evzmq_context_new_with(a->f->context, fixture_directory(a->f));
     assert_non_null(a->context);
 }
 
@@ -181,7 +181,7 @@ static int act_limits(struct attempt *a)
 
 static void make_own_context(struct attempt *a)
 {
-    a->context = evzmq_context_new(1, scenarios_place);
+    a->context = evzmq_context_new(1, NULL);
     assert_non_null(a->context);
 }
 

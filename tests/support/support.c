@@ -223,6 +223,15 @@ int fixture_setup(void **state)
     return f->base != NULL && f->context != NULL ? 0 : -1;
 }
 
+const char *fixture_directory(struct fixture *f)
+{
+    if (f->directory[0] == '\0') {
+        (void)snprintf(f->directory, sizeof f->directory, "%s/evzmq-test-XXXXXX", P_tmpdir);
+        assert_non_null(mkdtemp(f->directory));
+    }
+    return f->directory;
+}
+
 static void remove_directory(const char *path)
 {
     DIR *const directory = opendir(path);
@@ -235,7 +244,10 @@ static void remove_directory(const char *path)
         char name[512];
 
         (void)snprintf(name, sizeof name, "%s/%s", path, entry->d_name);
-        (void)unlink(name); /* "." and ".." refuse. */
+        if (unlink(name) < 0 && strcmp(entry->d_name, ".") != 0 &&
+            strcmp(entry->d_name, "..") != 0) {
+            remove_directory(name);
+        }
     }
     (void)closedir(directory);
     (void)rmdir(path);

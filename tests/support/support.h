@@ -33,7 +33,7 @@ struct fixture {
     const char *name; /* Of the test, for the watchdog. */
     struct event_base *base;
     void *context;
-    char directory[64]; /* Private to this test; empty until an ipc endpoint is needed. */
+    char directory[64]; /* See fixture_directory(); empty until it is needed. */
     unsigned endpoints; /* How many were made, to keep them apart. */
     void *peers[128]; /* Sockets to close at the end; NULL where that happened before. */
     size_t peer_count;
@@ -71,6 +71,9 @@ void support_init(void);
 int support_end(int failed);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
+
+/* A directory of this test alone, for endpoints and for contexts to make theirs in. */
+const char *fixture_directory(struct fixture *f);
 
 /* Allocations of the library. The n-th from now fails; 0 for none. */
 long allocations_live(void);

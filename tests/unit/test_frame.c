@@ -141,6 +141,26 @@ static void beyond_the_bound_a_frame_waits_until_half_of_it_is_free(void **state
     evzmq__frame_pool_close(pool, false);
 }
 
+/* An event that was abandoned has the descriptor until evzmq_after_fork() closes it; then its
+ * number may be another file's. */
+static void in_a_child_a_frame_that_comes_back_writes_to_no_descriptor(void **state)
+{
+    (void)state;
+    struct evzmq__frame_pool *pool = pool_new(1000, 4, 1000);
+    struct evzmq__frame *out = evzmq__frame_take(pool);
+    struct evzmq__frame *next = evzmq__frame_take(pool);
+    struct evzmq__wake wake = pool->wake;
+    assert_true(evzmq__frame_admit(out));
+    assert_false(evzmq__frame_admit(next));
+    evzmq__frame_pool_close(pool, true);
+    evzmq__frame_release(out->data, out);
+    struct pollfd item = {.fd = wake.read_fd, .events = POLLIN};
+    assert_int_equal(poll(&item, 1, 0), 0); /* open, and nothing is to be read */
+    evzmq__frame_release(next->data, next);
+    assert_int_equal(close(wake.read_fd), 0);
+    assert_int_equal(allocator_get_counts().blocks, 0);
+}
+
 static void a_frame_larger_than_the_bound_may_go_alone(void **state)
 {
     (void)state;
@@ -275,6 +295,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(the_last_frame_frees_a_pool_that_was_closed, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(beyond_the_bound_a_frame_waits_until_half_of_it_is_free,
+                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(in_a_child_a_frame_that_comes_back_writes_to_no_descriptor,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_frame_larger_than_the_bound_may_go_alone, set_up,
                                         tear_down),
