@@ -36,6 +36,7 @@ frame         1  pure
 ipcdir        1  pure
 ipcpath       1  pure
 message       1
+message_recv  1
 parts         1
 queue         1  pure
 context       2

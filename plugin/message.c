@@ -1,11 +1,10 @@
 /*
- * message.c (L1): see message.h for receiving and sending, <evzmq/message.h> for the public half.
+ * message.c (L1): what a message is made of; see message.h, and <evzmq/message.h> for the public
+ * half.
  */
 #include "message.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdalign.h>
 #include <string.h>
 
@@ -14,9 +13,6 @@
 #include "codec.h"
 
 enum {
-    /* Parts received in one call; a message of more is continued, so that no single message can
-     * hold up the loop. */
-    PARTS_PER_CALL = 256,
     /* A longer list of parts is given back after the pass that needed it: peers choose how many
      * parts a message has, and the list is some 100 bytes for each. */
     PARTS_KEPT_MAX = 256
@@ -141,6 +137,18 @@ int evzmq__message_reserve(struct evzmq_message *message, size_t capacity)
     return 0;
 }
 
+int evzmq__message_reserve_next(struct evzmq_message *message)
+{
+    if (message->part_count < message->part_capacity) {
+        return 0;
+    }
+    if (message->part_capacity > SIZE_MAX / 2) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return evzmq__message_reserve(message, message->part_capacity * 2);
+}
+
 struct evzmq_message *evzmq__message_gather(struct evzmq__part *parts, size_t count)
 {
     struct evzmq_message *message = evzmq__message_create();
@@ -219,107 +227,6 @@ void evzmq__message_unlead(struct evzmq_message *message, size_t count)
         parts_free(message, parts, capacity);
     }
     errno = error;
-}
-
-/* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
-static int reserve_part(struct evzmq_message *message)
-{
-    if (message->part_count < message->part_capacity) {
-        return 0;
-    }
-    if (message->part_capacity > SIZE_MAX / 2) {
-        errno = ENOMEM;
-        return -1;
-    }
-    return evzmq__message_reserve(message, message->part_capacity * 2);
-}
-
-/* Receives one part, where `result` and errno are what the first try gave. */
-static int receive_part(struct evzmq__part *part, void *zmq_socket, int result)
-{
-    for (int tries = 0; result < 0 && errno == EINTR && tries < EVZMQ__EINTR_RETRIES; tries++) {
-        result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
-    }
-    if (result < 0) {
-        return -1;
-    }
-    /* Now, not when the message is whole: the parts may have to move before that, and a part that
-     * is still marked as lying outside moves without its zmq_msg_t. */
-    part->data = NULL;
-    part->outside = false;
-    /* The result is cut at INT_MAX. */
-    part->size = result < INT_MAX ? (size_t)result : zmq_msg_size(&part->msg);
-    return 0;
-}
-
-static bool is_above_limits(const struct evzmq_message *message,
-                            const struct evzmq__message_limits *limits)
-{
-    return (limits->bytes != 0 && message->size > limits->bytes) ||
-           (limits->parts != 0 && message->part_count > limits->parts);
-}
-
-/* Drops the parts of a message that turned out too large; later ones are received into the first.
- */
-static void start_skipping(struct evzmq_message *message)
-{
-    const size_t parts = message->part_count;
-    const uint64_t bytes = message->size;
-    evzmq__message_reset(message);
-    message->is_skipping = true;
-    message->skipped_parts = parts;
-    message->skipped_bytes = bytes;
-}
-
-static enum evzmq__recv finish_recv(struct evzmq_message *message)
-{
-    message->is_partial = false;
-    if (message->is_skipping) {
-        message->is_skipping = false;
-        return EVZMQ__RECV_SKIPPED;
-    }
-    return EVZMQ__RECV_WHOLE;
-}
-
-enum evzmq__recv evzmq__message_recv_any(struct evzmq_message *message, void *zmq_socket,
-                                         const struct evzmq__message_limits *limits, bool called,
-                                         int result)
-{
-    const int error = errno;
-    if (!message->is_partial) {
-        evzmq__message_reset(message);
-    }
-    errno = error;
-    for (int calls = 0; calls < PARTS_PER_CALL; calls++) {
-        if (reserve_part(message) < 0) {
-            return EVZMQ__RECV_FAILED;
-        }
-        struct evzmq__part *part = &message->parts[message->part_count];
-        if (!called) {
-            result = zmq_msg_recv(&part->msg, zmq_socket, ZMQ_DONTWAIT);
-        }
-        called = false;
-        if (receive_part(part, zmq_socket, result) < 0) {
-            return EVZMQ__RECV_FAILED;
-        }
-        if (message->is_skipping) {
-            message->skipped_parts++;
-            message->skipped_bytes += part->size;
-        } else {
-            message->size += part->size;
-            message->part_count++;
-        }
-        const bool more = zmq_msg_more(&part->msg) != 0;
-        if (!message->is_skipping && is_above_limits(message, limits)) {
-            start_skipping(message);
-        }
-        message->is_simple = false;
-        if (!more) {
-            return finish_recv(message);
-        }
-        message->is_partial = true;
-    }
-    return EVZMQ__RECV_PARTIAL;
 }
 
 static size_t align_up(size_t size)
@@ -414,7 +321,7 @@ int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg)
         errno = EINVAL;
         return -1;
     }
-    if (reserve_part(message) < 0) {
+    if (evzmq__message_reserve_next(message) < 0) {
         return -1;
     }
     struct evzmq__part *part = &message->parts[message->part_count];
@@ -460,7 +367,8 @@ int evzmq_message_add_reference(struct evzmq_message *message, void *data, size_
     }
     /* Room first: once libzmq has the memory, only its free function gives it back. */
     zmq_msg_t msg;
-    if (reserve_part(message) < 0 || zmq_msg_init_data(&msg, data, size, free_cb, arg) < 0) {
+    if (evzmq__message_reserve_next(message) < 0 ||
+        zmq_msg_init_data(&msg, data, size, free_cb, arg) < 0) {
         return -1;
     }
     return evzmq__message_append(message, &msg);
@@ -519,7 +427,7 @@ static int copy_parts(struct evzmq_message *to, struct evzmq_message *from)
     }
     for (size_t i = 0; i < from->part_count; i++) {
         struct evzmq__part *source = &from->parts[i];
-        if (reserve_part(to) < 0) {
+        if (evzmq__message_reserve_next(to) < 0) {
             return -1;
         }
         struct evzmq__part *part = &to->parts[i];

@@ -154,6 +154,9 @@ int evzmq__message_append(struct evzmq_message *message, zmq_msg_t *msg);
 /* Makes room for this many parts. Returns 0, or -1 with ENOMEM. */
 int evzmq__message_reserve(struct evzmq_message *message, size_t capacity);
 
+/* Makes room for one more part. Returns 0, or -1 with ENOMEM. */
+int evzmq__message_reserve_next(struct evzmq_message *message);
+
 /* Moves parts into a message of their own. NULL with ENOMEM; the parts are unchanged then. */
 struct evzmq_message *evzmq__message_gather(struct evzmq__part *parts, size_t count);
 
