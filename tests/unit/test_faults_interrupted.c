@@ -1,6 +1,6 @@
 /*
- * test_faults_interrupted.c: calls that signals interrupt without end. A call of libzmq or of the
- * system is made again, but not for ever.
+ * test_faults_interrupted.c: calls that signals interrupt without end, or that fail for good. A
+ * call of libzmq or of the system is made again, but not for ever, and nothing is half made.
  */
 #include "support.h"
 
@@ -91,12 +91,41 @@ static void a_monitor_that_is_always_interrupted_is_not_made(void **state)
     evzmq_monitor_free(s.monitor);
 }
 
+static void a_socket_of_which_any_option_fails_is_not_made(void **state)
+{
+    struct evzmq_context *const context = evzmq_context_new(1, NULL);
+    const struct evzmq_context_limits limits = {.size = sizeof limits, .heartbeat_ms = 1000};
+    void *zmq_socket = NULL;
+    size_t n = 0;
+    (void)state;
+    assert_non_null(context);
+    assert_ok(evzmq_context_set_limits(context, &limits));
+    for (bool reached = true; reached;) {
+        assert_true(++n < CALLS_MAX);
+        faults_begin(FAULTS_ANY_SOCKET);
+        faults_plan(FAULT_SET, n, 1, ETERM);
+        errno = 0;
+        zmq_socket = evzmq_context_socket(context, ZMQ_ROUTER);
+        const int error = errno;
+        faults_end();
+        reached = faults_made(FAULT_SET) > 0;
+        if (reached) {
+            assert_null(zmq_socket);
+            assert_int_equal(error, ETERM);
+        }
+    }
+    assert_true(n > 10); /* So many options there are. */
+    assert_ok(evzmq_context_close_socket(context, zmq_socket));
+    assert_ok(evzmq_context_free(context));
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
         claim(a_bind_that_is_always_interrupted_ends_with_eintr),
         claim(a_connect_that_is_always_interrupted_ends_with_eintr),
         claim(a_monitor_that_is_always_interrupted_is_not_made),
+        claim(a_socket_of_which_any_option_fails_is_not_made),
     };
     return run_claims(tests);
 }
