@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,12 +136,12 @@ static void a_close_ends_when_the_peer_was_stopped_or_killed(void **state)
     place_remove(place);
 }
 
-static volatile sig_atomic_t signals;
+static atomic_int signals; /* Any thread may be the one that is interrupted. */
 
 static void on_signal(int number)
 {
     (void)number;
-    signals++;
+    (void)atomic_fetch_add(&signals, 1);
 }
 
 static void a_close_among_signals_is_restarted_until_it_is_done(void **state)
@@ -156,8 +157,8 @@ static void a_close_among_signals_is_restarted_until_it_is_done(void **state)
     assert_ok(sigaction(SIGUSR1, &action, &before));
     assert_ok(timer_create(CLOCK_MONOTONIC, &event, &timer));
     assert_ok(timer_settime(timer, 0, &often, NULL));
-    signals = 0;
-    while (signals < 20) {
+    atomic_store(&signals, 0);
+    while (atomic_load(&signals) < 20) {
         assert_close_ends("ipc:///nonexistent/path", 50);
     }
     assert_ok(timer_delete(timer));
