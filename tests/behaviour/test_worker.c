@@ -412,6 +412,13 @@ static void hire_in(struct office *o, void *zmq_context, struct evzmq_context **
     run_until(o->f, o->events[EVZMQ_WORKER_EVENT_READY]);
 }
 
+static void fire_in(struct office *o, void *zmq_context, struct evzmq_context *context)
+{
+    fire(o);
+    assert_ok(evzmq_context_free(context));
+    assert_ok(zmq_ctx_term(zmq_context));
+}
+
 static void a_worker_whose_context_is_terminated_ends_and_dispatch_returns(void **state)
 {
     struct fixture *const f = *state;
@@ -430,9 +437,7 @@ static void a_worker_whose_context_is_terminated_ends_and_dispatch_returns(void 
         assert_int_equal(o.reason, EVZMQ_WORKER_REASON_MAIN_GONE);
         assert_int_equal(o.events[EVZMQ_WORKER_EVENT_ENDED], 1);
         assert_int_equal(o.last.type, EVZMQ_WORKER_EVENT_ENDED);
-        fire(&o);
-        assert_int_equal(evzmq_context_free(context), 0);
-        assert_int_equal(zmq_ctx_term(zmq_context), 0);
+        fire_in(&o, zmq_context, context);
     }
 }
 
@@ -458,9 +463,7 @@ static void a_worker_whose_context_is_terminated_may_be_shut_down(void **state)
     assert_int_equal(fixture_loop(f, 0), 1);
     assert_int_equal(o.events[EVZMQ_WORKER_EVENT_ENDED], 1);
     assert_errno(evzmq_worker_answer(o.worker, "late", 4, 0), ESHUTDOWN);
-    fire(&o);
-    assert_int_equal(evzmq_context_free(context), 0);
-    assert_int_equal(zmq_ctx_term(zmq_context), 0);
+    fire_in(&o, zmq_context, context);
 }
 
 static void a_worker_may_be_freed_in_every_callback(void **state)

@@ -63,24 +63,24 @@ static void check(struct subject *s, int (*act)(struct subject *s))
     }
 }
 
-static void a_bind_that_is_always_interrupted_ends_with_eintr(void **state)
+static void check_endpoint(struct fixture *f, int (*act)(struct subject *s))
 {
-    struct subject s = {.f = *state, .context = evzmq_context_new(1, NULL)};
+    struct subject s = {.f = f, .context = evzmq_context_new(1, NULL)};
     assert_non_null(s.context);
     s.zmq_socket = evzmq_context_socket(s.context, ZMQ_PULL);
-    check(&s, bind_inproc);
+    check(&s, act);
     assert_ok(evzmq_context_close_socket(s.context, s.zmq_socket));
     assert_ok(evzmq_context_free(s.context));
 }
 
+static void a_bind_that_is_always_interrupted_ends_with_eintr(void **state)
+{
+    check_endpoint(*state, bind_inproc);
+}
+
 static void a_connect_that_is_always_interrupted_ends_with_eintr(void **state)
 {
-    struct subject s = {.f = *state, .context = evzmq_context_new(1, NULL)};
-    assert_non_null(s.context);
-    s.zmq_socket = evzmq_context_socket(s.context, ZMQ_PULL);
-    check(&s, connect_inproc);
-    assert_ok(evzmq_context_close_socket(s.context, s.zmq_socket));
-    assert_ok(evzmq_context_free(s.context));
+    check_endpoint(*state, connect_inproc);
 }
 
 static void a_monitor_that_is_always_interrupted_is_not_made(void **state)
